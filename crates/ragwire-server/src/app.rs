@@ -1,6 +1,6 @@
 //! The state that all routes share.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use http::StatusCode;
 use ragwire::session::{SessionLimits, Sessions};
@@ -10,10 +10,14 @@ use ragwire_endpoints::{EndpointLimits, Endpoints, Refusal, Service, owner_heade
 use ragwire_rag::{Library, LibraryLimits};
 use tokio::sync::Semaphore;
 
+use crate::connections::OpenConnections;
+use crate::dependencies::Dependencies;
 use crate::disk::Disk;
 use crate::extract::Extractor;
 use crate::faults::Faults;
 use crate::followers::Followers;
+use crate::keys::{ApiKeys, Caller};
+use crate::metrics::Metrics;
 use crate::originals::Originals;
 use crate::readiness::Readiness;
 use crate::settings::Settings;
@@ -44,8 +48,16 @@ pub struct App {
     pub model: Option<String>,
     /// The stored conversations.
     pub stores: Stores,
+    /// The API keys; `None` if requests need none.
+    pub keys: Option<Arc<ApiKeys>>,
+    /// The figures of the server.
+    pub metrics: Arc<Metrics>,
+    /// The open connections, once the server runs.
+    pub(crate) connections: OnceLock<OpenConnections>,
     /// What the server still reads or indexes.
     pub readiness: Readiness,
+    /// The servers that this one needs.
+    pub dependencies: Dependencies,
     /// Permits for concurrent uploads.
     pub uploads: Arc<Semaphore>,
 }
@@ -99,7 +111,9 @@ impl App {
             .max_body_memory(*settings.max_body_memory)
             .client_share(*settings.client_share)
             .max_sockets(*settings.max_connections);
+        let metrics = Arc::new(Metrics::new());
         let mut endpoints = Endpoints::new(orchestrator)
+            .observer(metrics.clone())
             .journal(journal.clone())
             .sessions(stores.sessions.clone())
             .records(stores.records.clone())
@@ -118,18 +132,30 @@ impl App {
             // Whether it reads them is the orchestrator's business.
             endpoints = endpoints.attachments();
         }
-        if let Some(header) = settings.owner_header.as_ref() {
+        let keys = settings
+            .api_keys
+            .as_deref()
+            .map(|file| Arc::new(ApiKeys::new(file)));
+        if keys.is_some() {
+            // Public routes have no caller.
+            endpoints =
+                endpoints.owner(|head| Ok(head.extensions.get::<Caller>().map(|caller| caller.0.clone())));
+        } else if let Some(header) = settings.owner_header.as_ref() {
             endpoints = endpoints.owner(owner_header(header.clone()));
         } else if has_one_user(&settings) {
             endpoints = endpoints.list_anonymous();
         }
         Self {
+            keys,
+            metrics,
+            connections: OnceLock::new(),
             endpoints: endpoints.build(),
             turns,
             journal,
             stores,
             model: None,
             uploads: Arc::new(Semaphore::new(*settings.max_uploads)),
+            dependencies: Dependencies::new(&settings),
             disk: Disk::new(settings.data.clone()),
             settings,
             library: library.into(),

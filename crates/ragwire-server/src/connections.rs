@@ -64,12 +64,18 @@ impl OpenConnections {
         }
     }
 
-    /// Sets the app whose slow bodies give way to new connections. A server that is still starting
-    /// has none.
-    pub(crate) fn evict_from(&self, app: Option<&App>) {
+    /// Returns how many connections are open.
+    pub(crate) fn count(&self) -> usize {
+        self.lock().open.len()
+    }
+
+    /// Sets the app whose slow bodies give way to new connections, and which counts the connections.
+    /// A server that is still starting has none.
+    pub(crate) fn set_app(&self, app: Option<&App>) {
         if let Some(app) = app {
-            // A server has one app, so it is not set yet.
+            // A server has one app, so neither is set yet.
             let _ = self.bodies.set(app.endpoints.bodies().clone());
+            let _ = app.connections.set(self.clone());
         }
     }
 

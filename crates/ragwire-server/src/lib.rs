@@ -19,12 +19,15 @@
 //! | how model files are named and downloaded | `models/` |
 //! | which models and stores run | `engines/` |
 //! | what follows the library | `followers.rs` |
+//! | which other servers `/readyz` checks | `dependencies.rs` |
 //! | what a starting server reports | `readiness.rs`, `routes/probes.rs` |
 //! | how connections are accepted, limited and closed | `serve.rs`, `connections.rs` |
 //! | what `ask` sends, reads and prints | `ask/` |
 //! | how `eval` measures answers | `eval/` |
 //! | what `health` and `documents` send and print | `manage.rs`; the HTTP client of all three: `client.rs` |
 //! | how files in `--data` are checked, repaired and copied | `maintain.rs` |
+//! | what every response has: request ID, timing, metrics | `respond.rs`, `metrics/` |
+//! | API keys, and which route needs which scope | `keys/` |
 //! | groups of flags in `--help`, settings files, completions | `cli/` |
 
 pub mod app;
@@ -32,6 +35,7 @@ pub mod ask;
 pub mod cli;
 pub mod client;
 mod connections;
+pub mod dependencies;
 pub mod disk;
 pub mod engines;
 pub mod eval;
@@ -43,13 +47,16 @@ pub mod graph;
 pub mod guard;
 pub mod ingest;
 pub mod journal;
+pub mod keys;
 pub mod maintain;
 pub mod manage;
+pub mod metrics;
 pub mod models;
 mod open_files;
 pub mod orchestrator;
 pub mod originals;
 pub mod readiness;
+mod respond;
 pub mod routes;
 pub mod sample;
 pub mod serve;

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::dependencies::Checks;
+
 /// A step of the start, in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stage {
@@ -141,6 +143,7 @@ impl Readiness {
             } else {
                 stage.to_string()
             },
+            checks: Checks::new(),
         }
     }
 }
@@ -148,7 +151,7 @@ impl Readiness {
 /// The state of the start.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Report {
-    /// `starting`, `ready` or `shutting_down`.
+    /// `starting`, `ready`, `unavailable` (questions fail) or `shutting_down`.
     pub status: &'static str,
     /// `opening`, `models`, `reading`, `indexing`, `graph` or `ready`.
     stage: &'static str,
@@ -161,7 +164,12 @@ pub struct Report {
     #[schema(required = false)]
     total: Option<usize>,
     /// The same as a line for users.
-    message: String,
+    pub message: String,
+    /// `disk` is `ok` or `full`. `redis`, `store`, `orchestrator`, `model`, `embedder` and `reranker`,
+    /// where there is one, are `ok` or `unreachable`. Not reported during the start.
+    #[serde(skip_serializing_if = "Checks::is_empty")]
+    #[schema(required = false, value_type = std::collections::BTreeMap<String, String>)]
+    pub checks: Checks,
 }
 
 #[cfg(test)]

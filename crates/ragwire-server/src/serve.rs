@@ -10,35 +10,30 @@
 //!
 //! The server starts its connection tasks here and joins all of them.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use axum::Router;
-use axum::response::IntoResponse;
-use futures_util::FutureExt;
-use http::StatusCode;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use ragwire_endpoints::{ClientShare, Refusal, SocketSlot};
+use ragwire_endpoints::{ClientShare, SocketSlot};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 use tokio_io_timeout::TimeoutStream;
-use tower::ServiceExt;
 
 use crate::app::{App, Stores};
-use crate::connections::{OpenConnection, OpenConnections, OpenRequest};
+use crate::connections::{OpenConnection, OpenConnections};
+use crate::metrics::Metrics;
 use crate::readiness::Readiness;
+use crate::respond::Routes;
 use crate::routes;
 use crate::settings::Settings;
 
@@ -102,14 +97,14 @@ pub struct Server {
     listening: Listening,
     settings: Settings,
     readiness: Readiness,
-    routes: Arc<OnceLock<Router>>,
+    routes: Arc<OnceLock<Routes>>,
     opened: oneshot::Receiver<Arc<App>>,
 }
 
 /// Opens the routes of a server that is starting.
 #[derive(Debug)]
 pub struct Opener {
-    routes: Arc<OnceLock<Router>>,
+    routes: Arc<OnceLock<Routes>>,
     address: SocketAddr,
     open: oneshot::Sender<Arc<App>>,
 }
@@ -119,7 +114,10 @@ impl Opener {
     /// server has stopped, nothing happens.
     pub fn open(self, app: Arc<App>) {
         // The only opener is consumed, so the routes are not set yet.
-        let _ = self.routes.set(routes::router(&app, self.address));
+        let _ = self.routes.set(Routes {
+            router: routes::router(&app, self.address),
+            metrics: Some(Arc::clone(&app.metrics)),
+        });
         let _ = self.open.send(app);
     }
 }
@@ -184,7 +182,10 @@ impl Server {
         } = self;
         let (closing, _) = watch::channel(false);
         let connections = Connections {
-            starting: routes::starting(&settings, address, &readiness),
+            starting: Routes {
+                router: routes::starting(&settings, address, &readiness),
+                metrics: None,
+            },
             routes,
             http: Arc::new(http(*settings.header_timeout)),
             first_request: *settings.header_timeout,
@@ -206,7 +207,7 @@ impl Server {
             Err(TryRecvError::Empty) => (None, true),
             Err(TryRecvError::Closed) => (None, false),
         };
-        connections.open.evict_from(app.as_deref());
+        connections.open.set_app(app.as_deref());
         let mut tasks = JoinSet::new();
         let (mut stop, mut kill) = (pin!(stop), pin!(kill));
         let mut sweep = interval(SWEEP_EVERY);
@@ -220,11 +221,11 @@ impl Server {
                 given = &mut opened, if waits_for_app => {
                     waits_for_app = false;
                     app = given.ok();
-                    connections.open.evict_from(app.as_deref());
+                    connections.open.set_app(app.as_deref());
                 }
                 _ = sweep.tick() => {
                     if let Some(app) = &app {
-                        tasks.spawn(sweep_stores(app.stores.clone()));
+                        tasks.spawn(sweep_stores(app.stores.clone(), Arc::clone(&app.metrics)));
                     }
                 }
                 () = &mut stop => break,
@@ -285,14 +286,16 @@ impl Server {
     }
 }
 
-async fn sweep_stores(stores: Stores) {
-    for sessions in [stores.sessions, stores.records] {
-        if let Err(error) = sessions.sweep().await {
-            tracing::error!(
-                error = &error as &dyn std::error::Error,
-                "cannot delete expired sessions"
-            );
-        }
+async fn sweep_stores(stores: Stores, metrics: Arc<Metrics>) {
+    let (sessions, records) = (stores.sessions.sweep().await, stores.records.sweep().await);
+    if let Ok(sessions) = &sessions {
+        metrics.set_sessions(*sessions);
+    }
+    for error in [sessions.err(), records.err()].into_iter().flatten() {
+        tracing::error!(
+            error = &error as &dyn std::error::Error,
+            "cannot delete expired sessions"
+        );
     }
 }
 
@@ -324,8 +327,8 @@ fn http(header_timeout: Duration) -> Builder<TokioExecutor> {
 /// The state that all connections share.
 struct Connections {
     /// The routes until the server has its own.
-    starting: Router,
-    routes: Arc<OnceLock<Router>>,
+    starting: Routes,
+    routes: Arc<OnceLock<Routes>>,
     http: Arc<Builder<TokioExecutor>>,
     first_request: Duration,
     write_timeout: Duration,
@@ -395,8 +398,8 @@ impl Connections {
                     has_request.store(true, Ordering::Relaxed);
                     request.extensions_mut().insert(upgrade.clone());
                     request.extensions_mut().insert(peer.clone());
-                    let router = routes.get().unwrap_or(&starting).clone();
-                    respond(router, request, requests.begin())
+                    let routes = routes.get().unwrap_or(&starting).clone();
+                    routes.respond(request, requests.begin())
                 }
             });
             let mut connection =
@@ -448,23 +451,4 @@ fn concerns_one_connection(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
     )
-}
-
-/// Turns a panic of a handler into a 500 response. Other requests of the connection are not
-/// affected.
-async fn respond(
-    router: Router,
-    request: hyper::Request<Incoming>,
-    open: OpenRequest,
-) -> Result<axum::response::Response, Infallible> {
-    let handled = AssertUnwindSafe(router.oneshot(request)).catch_unwind().await;
-    let response = handled.unwrap_or_else(|_| {
-        let refusal = Refusal::temporary(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "internal",
-            "The server failed. Please retry.",
-        );
-        Ok(refusal.into_response())
-    });
-    response.map(|response| response.map(|body| open.held_by(body)))
 }

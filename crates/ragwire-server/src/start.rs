@@ -22,6 +22,7 @@ use crate::gateway::{Gateway, GatewayError, GatewayOptions, chain};
 use crate::graph::{self, GraphStartError};
 use crate::ingest::{Folders, watch};
 use crate::journal;
+use crate::keys::{ApiKeys, KeysError};
 use crate::open_files;
 use crate::orchestrator::Reference;
 use crate::originals::{self, Originals};
@@ -29,7 +30,7 @@ use crate::readiness::{Readiness, Stage};
 use crate::sample;
 use crate::serve::{Listening, Opener, Server, Shutdown};
 use crate::settings::{Contradiction, Settings};
-use crate::signals::Signals;
+use crate::signals::{Hangups, Signals};
 
 /// A server that does not start.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +72,9 @@ pub enum StartError {
     /// The Redis server cannot be reached, or is not durable enough.
     #[error("--redis: {}{}", .0, redis_hint(.0))]
     Redis(#[from] RedisError),
+    /// The file of API keys cannot be used.
+    #[error(transparent)]
+    Keys(#[from] KeysError),
     /// Signals cannot be received.
     #[error("cannot receive signals: {0}")]
     Signals(#[source] std::io::Error),
@@ -299,6 +303,10 @@ fn fail(error: &StartError) -> ExitCode {
 }
 
 async fn try_serve(settings: Settings) -> Result<(), StartError> {
+    if let Some(file) = settings.api_keys.as_deref() {
+        // Before the models, which take long. The server reads it once more.
+        ApiKeys::new(file).load()?;
+    }
     let address = *settings.listen;
     let listening = Listening::bind(&settings).map_err(|source| StartError::Listen { address, source })?;
     let extractor = Extractor::this_program(&settings).map_err(StartError::Extractor)?;
@@ -329,6 +337,7 @@ struct Starting {
     address: SocketAddr,
     readiness: Readiness,
     opener: Opener,
+    hangups: Option<Hangups>,
 }
 
 /// Opens the library, the models and the sessions, indexes the documents, and follows the library.
@@ -345,6 +354,7 @@ async fn serve_library(
         address,
         readiness,
         opener,
+        hangups,
     } = starting;
     let journal = journal::open(&settings).await?;
     let library = open_library(&settings).await?;
@@ -376,6 +386,7 @@ async fn serve_library(
         .originals(Arc::clone(&originals))
         .model(engines.llm.as_ref().map(|llm| llm.name().to_owned()))
         .readiness(readiness.clone());
+    load_keys(&app)?;
     let app = Arc::new(app);
     let is_placeholder = !settings.docs.is_empty() && sample::is_all_of(&library);
     let mut opener = Some(opener);
@@ -421,6 +432,7 @@ async fn serve_library(
     tokio::select! {
         never = followers.run() => Ok(never),
         never = watching => Ok(never),
+        never = follow_keys(&app, hangups) => Ok(never),
     }
 }
 
@@ -451,6 +463,7 @@ async fn serve_gateway(
             address,
             readiness,
             opener,
+            hangups,
         } = starting;
         let journal = journal::open(&settings).await?;
         // For the sessions; without the library, which creates it otherwise.
@@ -463,14 +476,16 @@ async fn serve_gateway(
         let (stores, session_summary) = open_sessions(&settings).await?;
         warn_about(&settings);
         let app = App::new(settings, stores, None, orchestrator, extractor, journal);
-        opener.open(Arc::new(app.readiness(readiness.clone())));
+        load_keys(&app)?;
+        let app = Arc::new(app.readiness(readiness.clone()));
+        opener.open(Arc::clone(&app));
         readiness.set(Stage::Ready);
         eprintln!(
             "\n  ragwire-server answers at http://{address}/\n  orchestrator: {target}\n  \
              sessions: {session_summary}\n\n{}",
             first_question(address, "What is this about?")
         );
-        std::future::pending().await
+        Ok(follow_keys(&app, hangups).await)
     };
     let served = run(listening, settings, serve).await;
     gateway.shut_down();
@@ -489,6 +504,11 @@ where
 {
     let mut first = Signals::new().map_err(StartError::Signals)?;
     let mut second = Signals::new().map_err(StartError::Signals)?;
+    // Otherwise the server ends with its terminal, as it always did.
+    let hangups = match settings.api_keys.as_deref() {
+        Some(_) => Some(Hangups::new().map_err(StartError::Signals)?),
+        None => None,
+    };
     let kill = async {
         // Every listener receives every signal, so the first one here is the one that stops the
         // server.
@@ -505,6 +525,7 @@ where
         address,
         readiness,
         opener,
+        hangups,
     }));
     let shutdown = tokio::select! {
         shutdown = server.run(first.next(), kill) => shutdown,
@@ -523,10 +544,32 @@ where
     Ok(())
 }
 
+fn load_keys(app: &App) -> Result<(), KeysError> {
+    if let Some(keys) = &app.keys {
+        let keys = keys.load()?;
+        tracing::info!(keys, "requests need an API key");
+    }
+    Ok(())
+}
+
+/// Reads the API keys again on each SIGHUP. A file with a mistake changes nothing.
+async fn follow_keys(app: &App, hangups: Option<Hangups>) -> Infallible {
+    let (Some(keys), Some(mut hangups)) = (&app.keys, hangups) else {
+        return std::future::pending().await;
+    };
+    loop {
+        hangups.next().await;
+        match keys.load() {
+            Ok(keys) => tracing::info!(keys, "read the API keys again"),
+            Err(error) => tracing::error!(%error, "the API keys stay as they were"),
+        }
+    }
+}
+
 fn warn_about(settings: &Settings) {
     open_files::provide(settings);
     let address = *settings.listen;
-    if !address.ip().is_loopback() && settings.owner_header.is_none() {
+    if !address.ip().is_loopback() && settings.owner_header.is_none() && settings.api_keys.is_none() {
         tracing::warn!(%address, "anyone who can reach this address can read and change the library");
     }
     if settings.test_faults {

@@ -30,7 +30,10 @@ pub(super) fn in_groups(command: clap::Command) -> clap::Command {
 /// The groups in the order of a settings file, and the prefixes of the settings in each. The first
 /// that fits applies.
 const GROUPS: [(&str, &[&str]); 9] = [
-    ("Common", &["config", "docs", "watch", "listen", "data", "drain"]),
+    (
+        "Common",
+        &["config", "docs", "watch", "listen", "data", "drain", "log_format"],
+    ),
     (
         "Models",
         &["llm", "log_upstream", "embedder", "reranker", "judge"],
@@ -38,7 +41,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
     ("Library", &["store", "qdrant", "graph", "extract", "originals"]),
     ("Several hosts", &["redis"]),
     ("Orchestrator in place of the library", &["orchestrator"]),
-    ("Access", &["allow", "owner"]),
+    ("Access", &["allow", "owner", "api_keys"]),
     (
         "Answers and conversations",
         &["journal", "disconnect", "max_session", "session"],

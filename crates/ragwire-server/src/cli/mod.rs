@@ -1,5 +1,5 @@
 //! The command line: `serve` (the default command), `ingest`, `ask`, `eval`, `documents`, `sessions`,
-//! `health`, `check`, `repair`, `export`, `import`, `config`, `completions`, `man`.
+//! `health`, `check`, `repair`, `export`, `import`, `keys`, `config`, `completions`, `man`.
 //!
 //! | status | meaning |
 //! |---|---|
@@ -25,9 +25,11 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::ask::{self, AskOptions};
 use crate::eval::{self, EvalOptions};
 use crate::extract::{self, ChildOptions};
+use crate::keys::{self, NewKey};
 use crate::maintain::{self, DataFolder};
 use crate::manage::{self, Documents, Remote, Sessions};
 use crate::settings::layers::{self, SettingsError};
+use crate::settings::values::LogFormat;
 use crate::settings::{Options, Settings};
 use crate::start;
 
@@ -107,6 +109,11 @@ enum Subcommands {
         #[command(flatten)]
         folder: DataFolder,
     },
+    /// Make API keys for --api-keys
+    Keys {
+        #[command(subcommand)]
+        command: KeysCommand,
+    },
     /// Write or check a settings file
     Config {
         #[command(subcommand)]
@@ -135,6 +142,13 @@ struct ServeArgs {
     config: Option<PathBuf>,
     #[command(flatten)]
     options: Options,
+}
+
+#[derive(Debug, Subcommand)]
+enum KeysCommand {
+    /// Make a key: its line for the file goes to stdout, the key to stderr
+    #[command(after_help = "ragwire-server keys new --owner alice >> keys.txt")]
+    New(NewKey),
 }
 
 #[derive(Debug, Subcommand)]
@@ -180,6 +194,9 @@ pub fn main() -> ExitCode {
         Some(Subcommands::Health(remote)) => {
             from_environment(&command).map(|environment| with_runtime(manage::health(remote, environment)))
         }
+        Some(Subcommands::Keys {
+            command: KeysCommand::New(key),
+        }) => Ok(keys::new_key(key)),
         Some(Subcommands::Config {
             command: ConfigCommand::Init,
         }) => Ok(generate::settings_file(&command)),
@@ -254,14 +271,14 @@ fn settle(args: ServeArgs, command: &clap::Command) -> Result<Settings, Settings
 
 fn serve(args: ServeArgs, command: &clap::Command) -> Result<ExitCode, SettingsError> {
     let settings = settle(args, command)?;
-    log();
+    log(settings.log_format);
     Ok(with_runtime(start::serve(settings)))
 }
 
 fn ingest(args: IngestArgs, command: &clap::Command) -> Result<ExitCode, SettingsError> {
     let mut settings = settle(args.serve, command)?;
     settings.docs.extend(args.paths);
-    log();
+    log(settings.log_format);
     Ok(with_runtime(start::ingest(settings)))
 }
 
@@ -291,15 +308,19 @@ const LOG: &str = "info,llama-cpp-2=error,llama_cpp_2=error";
 
 /// Logs to stderr, filtered by `RUST_LOG` (`level` or `target=level`, separated by commas) or
 /// [`LOG`].
-fn log() {
+fn log(format: LogFormat) {
     let filter = std::env::var("RUST_LOG")
         .ok()
         .and_then(|directives| directives.parse().ok());
     let filter: Targets = filter.unwrap_or_else(|| LOG.parse().unwrap_or_default());
-    let format = tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
-    tracing_subscriber::registry().with(format).with(filter).init();
+    let registry = tracing_subscriber::registry().with(filter);
+    let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => registry
+            .with(layer.with_ansi(std::io::stderr().is_terminal()))
+            .init(),
+        LogFormat::Json => registry.with(layer.json().flatten_event(true)).init(),
+    }
 }
 
 #[cfg(test)]

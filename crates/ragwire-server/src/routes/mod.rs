@@ -6,7 +6,7 @@
 //! | `/v1/documents…` | `documents.rs`, `list.rs`, `original.rs` |
 //! | `GET /`, `/client/…` | `page.rs` |
 //! | `GET /openapi.json` | `openapi.rs`, with the schemas of `schemas.rs` |
-//! | `GET /healthz`, `/readyz`, `/livez` | `probes.rs`, with the routes of a server that is starting |
+//! | `GET /healthz`, `/readyz`, `/livez`, `/metrics` | `probes.rs`, with the routes of a server that is starting |
 
 mod documents;
 mod list;
@@ -28,6 +28,7 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::guard::{Guard, guard};
+use crate::keys;
 use openapi::Document;
 pub use probes::starting;
 
@@ -42,6 +43,7 @@ fn table() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(probes::health))
         .routes(routes!(probes::ready))
         .routes(routes!(probes::live))
+        .routes(routes!(probes::figures))
         .routes(routes!(openapi::document))
         .merge(page::routes())
 }
@@ -62,6 +64,13 @@ pub fn router(app: &Arc<App>, address: SocketAddr) -> Router {
             )
         })
         .fallback(async || Refusal::permanent(StatusCode::NOT_FOUND, "not_found", "There is no such route."));
+    let routes = match &app.keys {
+        Some(keys) => routes.layer(axum::middleware::from_fn_with_state(
+            Arc::clone(keys),
+            keys::check,
+        )),
+        None => routes,
+    };
     let routes = match guarding.cors() {
         Some(cors) => routes.layer(cors),
         None => routes,

@@ -18,7 +18,7 @@ use utoipa::openapi::path::Operation;
 #[openapi(
     info(
         title = "ragwire-server",
-        description = "Questions about your own documents, answered live, on the wire of each client. There is no login: the \
+        description = "Questions about your own documents, answered live, on the wire of each client. Without `--api-keys` there is no login: the \
                        server only accepts its own host names (421), and pages of another origin must not change \
                        anything (403).",
     ),

@@ -8,7 +8,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, StatusCode};
 use ragwire_endpoints::Refusal;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -16,6 +17,7 @@ use utoipa::ToSchema;
 use super::page;
 use crate::app::App;
 use crate::guard::{Guard, guard};
+use crate::metrics;
 use crate::readiness::{Readiness, Report};
 use crate::settings::Settings;
 
@@ -93,8 +95,11 @@ pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
     .respond()
 }
 
-/// Returns 200 once all documents are read and indexed, and 503 before and while the server shuts
-/// down.
+/// Returns 200 once all documents are read and indexed, and 503 before, while the server shuts down,
+/// and while Redis, the store or the orchestrator cannot be reached.
+///
+/// A model server that cannot be reached, or a full disk, does not make the server unready, because
+/// questions are answered without it; `checks` reports it.
 #[utoipa::path(
     get,
     path = "/readyz",
@@ -106,16 +111,23 @@ pub(super) async fn health(State(app): State<Arc<App>>) -> Response {
     ),
 )]
 pub(super) async fn ready(State(app): State<Arc<App>>) -> Response {
-    report(&app.readiness, app.is_shutting_down())
+    let mut report = app.readiness.report(app.is_shutting_down());
+    let mut checks = app.dependencies.check(&app.journal).await;
+    if report.status == "ready" && !app.dependencies.suffice(&checks) {
+        report.status = "unavailable";
+        "A server that this one needs cannot be reached".clone_into(&mut report.message);
+    }
+    checks.insert("disk", if app.is_disk_full().await { "full" } else { "ok" });
+    report.checks = checks;
+    respond(report)
 }
 
-fn report(readiness: &Readiness, is_shutting_down: bool) -> Response {
-    let status = if readiness.is_ready() && !is_shutting_down {
-        StatusCode::OK
-    } else {
-        StatusCode::SERVICE_UNAVAILABLE
+fn respond(report: Report) -> Response {
+    let status = match report.status {
+        "ready" => StatusCode::OK,
+        _ => StatusCode::SERVICE_UNAVAILABLE,
     };
-    (status, Json(readiness.report(is_shutting_down))).into_response()
+    (status, Json(report)).into_response()
 }
 
 /// Returns 200 as long as the process serves requests.
@@ -128,6 +140,19 @@ fn report(readiness: &Readiness, is_shutting_down: bool) -> Response {
 )]
 pub(super) async fn live() -> Json<Live> {
     Json(Live { status: "ok" })
+}
+
+/// Returns the figures of the server for Prometheus, as `docs/metrics.md` lists them.
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    tag = "server",
+    operation_id = "metrics",
+    responses((status = 200, description = "The figures", body = String, content_type = "application/openmetrics-text")),
+)]
+pub(super) async fn figures(State(app): State<Arc<App>>) -> Response {
+    let content_type = HeaderValue::from_static(metrics::CONTENT_TYPE);
+    ([(CONTENT_TYPE, content_type)], app.metrics.report(&app).await).into_response()
 }
 
 /// The answer of a process that runs.
@@ -146,7 +171,7 @@ pub fn starting(settings: &Settings, address: SocketAddr, readiness: &Readiness)
         .route("/livez", get(live))
         .route(
             "/readyz",
-            get(async |State(readiness): State<Readiness>| report(&readiness, false)),
+            get(async |State(readiness): State<Readiness>| respond(readiness.report(false))),
         )
         .route("/healthz", get(starting_health))
         .fallback(refuse)

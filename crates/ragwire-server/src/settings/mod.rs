@@ -22,7 +22,8 @@ use serde::Deserialize;
 
 use engines::{Address, JudgeKind, Label, Layers, LlmDialect, Model, Secret, StoreKind};
 use values::{
-    Count, CountOrZero, Grace, Header, Listen, Name, Percent, RedisDurability, RedisUrl, Size, Span,
+    Count, CountOrZero, File, Grace, Header, Listen, LogFormat, Name, Percent, RedisDurability, RedisUrl,
+    Size, Span,
 };
 
 macro_rules! settings {
@@ -87,6 +88,8 @@ settings! {
         watch: bool = false;
         /// How long running answers may take to end after Ctrl-C or SIGTERM
         drain: Span = DRAIN;
+        /// Format of the log on stderr: text, or json with an object per line
+        log_format: LogFormat = LogFormat::Text;
         /// Maximum number of questions answered concurrently
         max_turns: Count = MAX_TURNS;
         /// Maximum number of questions on the waiting list; 0 refuses a question that cannot start
@@ -106,8 +109,7 @@ settings! {
         /// Maximum size of one answer that can be read again; the beginning of a longer one is
         /// dropped
         journal_turn_size: Size = Size(JournalLimits::MAX_TURN_BYTES);
-        /// Redis server for answers and sessions, shared by several servers; set it with a variable
-        /// or in the file
+        /// Redis server of answers and sessions; set it with a variable or in the file
         redis: RedisUrl = RedisUrl::default();
         /// Prefix of all keys in Redis
         redis_prefix: Name = Name(RedisOptions::PREFIX.to_owned());
@@ -210,6 +212,9 @@ settings! {
         /// Header in which a trusted proxy names the user; only that user can read, stop and answer
         /// their turns
         owner_header: Header = Header(None);
+        /// File of API keys, as `keys new` prints its lines; every request then needs a key that may do
+        /// what it asks. SIGHUP reads the file again
+        api_keys: File = File(None);
         /// Largest share of the connections, of the questions and of the memory for bodies that one
         /// client may have, in percent; a client is a user with --owner-header, otherwise an address
         client_share: Percent = CLIENT_SHARE;
@@ -383,7 +388,7 @@ macro_rules! help_text {
 help_text! {
     Listen "ADDRESS" Count "NUMBER" CountOrZero "NUMBER" Size "BYTES" Span "TIME" Grace "TIME"
     Percent "PERCENT" Header "NAME" Name "NAME" RedisUrl "URL" RedisDurability "LEVEL" bool "BOOL" Model "FILE" Address "URL"
-    Label "NAME" Secret "KEY" Layers "NUMBER" LlmDialect "DIALECT" StoreKind "STORE" JudgeKind "JUDGE"
+    Label "NAME" Secret "KEY" Layers "NUMBER" File "FILE" LogFormat "FORMAT" LlmDialect "DIALECT" StoreKind "STORE" JudgeKind "JUDGE"
 }
 
 impl HelpText for PathBuf {
@@ -430,6 +435,11 @@ impl Settings {
         if self.watch && self.docs.is_empty() {
             return Err(Contradiction(
                 "watch needs files or folders to follow: name them with docs".into(),
+            ));
+        }
+        if self.api_keys.is_some() && self.owner_header.is_some() {
+            return Err(Contradiction(
+                "api-keys and owner-header contradict each other: both name the user of a request".into(),
             ));
         }
         self.check_hosts()
@@ -583,6 +593,13 @@ mod tests {
                 "max-body-memory",
             ),
             (|s| s.max_question = Size(1 << 30), "max-question"),
+            (
+                |s| {
+                    s.api_keys = File(Some("keys".into()));
+                    s.owner_header = Header(Some(http::header::FROM));
+                },
+                "api-keys",
+            ),
             (|s| s.watch = true, "watch"),
             (|s| s.allow_origin = vec!["*".into()], "allow-origin"),
             (|s| s.allow_host = vec!["http://a".into()], "allow-host"),

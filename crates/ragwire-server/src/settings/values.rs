@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -71,6 +72,19 @@ pub struct Percent(pub ClientShare);
 /// A number of bytes from 1 to 1 TiB: `8KiB`, `32MiB`, `4096`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(pub usize);
+
+/// An optional file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct File(pub Option<PathBuf>);
+
+/// The format of the log: `text`, `json`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// A line for people.
+    Text,
+    /// A JSON object per line.
+    Json,
+}
 
 /// A value that does not parse. The message is written for the user who set the value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -188,6 +202,37 @@ macro_rules! hidden {
 pub(super) use hidden;
 
 hidden! { RedisUrl }
+
+impl FromStr for File {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        match text {
+            "" => Err(BadValue("the file has no name; write its path".to_owned())),
+            file => Ok(Self(Some(file.into()))),
+        }
+    }
+}
+
+impl FromStr for LogFormat {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        match text.trim() {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            _ => Err(BadValue(format!(
+                "unknown value `{text}`: write one of text, json"
+            ))),
+        }
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for LogFormat {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextVisitor(std::marker::PhantomData))
+    }
+}
 
 impl FromStr for RedisDurability {
     type Err = BadValue;
@@ -313,6 +358,24 @@ impl fmt::Display for RedisDurability {
     }
 }
 
+impl fmt::Display for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(file) => file.display().fmt(f),
+            None => f.write_str("none"),
+        }
+    }
+}
+
+impl fmt::Display for LogFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Text => "text",
+            Self::Json => "json",
+        })
+    }
+}
+
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -402,6 +465,7 @@ values! {
     Header(Option<HeaderName>)
     RedisUrl(Option<String>)
     RedisDurability(Durability)
+    File(Option<PathBuf>)
     Name(String)
 }
 
@@ -422,6 +486,9 @@ mod tests {
         for text in ["4096", "8KiB", "32MiB", "1GiB", "1000"] {
             let size: Size = text.parse().unwrap();
             assert_eq!(size.to_string().parse::<Size>().unwrap(), size);
+        }
+        for text in ["text", "json"] {
+            assert_eq!(text.parse::<LogFormat>().unwrap().to_string(), text);
         }
         for text in ["none", "every-second", "always"] {
             assert_eq!(text.parse::<RedisDurability>().unwrap().to_string(), text);

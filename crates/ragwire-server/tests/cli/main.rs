@@ -5,6 +5,7 @@
 mod ask;
 mod disconnects;
 mod eval;
+mod keys;
 mod manage;
 mod mistakes;
 mod remote;

@@ -55,6 +55,12 @@ impl Served {
         Self { child, address, said }
     }
 
+    /// Returns the lines that the server has printed.
+    #[allow(dead_code, reason = "not every test binary reads the log")]
+    pub(crate) fn log(&self) -> Vec<String> {
+        self.said.lock().unwrap().clone()
+    }
+
     /// Sends the signal with this name.
     pub(crate) fn signal(&self, name: &str) {
         let id = self.child.id().to_string();

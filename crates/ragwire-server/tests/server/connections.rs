@@ -1,5 +1,6 @@
 //! Connections: limits, stalled readers, shutdown, requests from other origins.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -262,4 +263,49 @@ async fn http_2_without_tls_works_too() {
     assert_eq!(response.version(), http::Version::HTTP_2);
     let body = response.into_body().collect().await.unwrap().to_bytes();
     assert!(matches!(decode(&body).last(), Some(Frame::End(_))));
+}
+
+/// Returns the address of this host on its network; `None` if it has no network. Nothing is sent.
+fn own_address() -> Option<IpAddr> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback()).then_some(address)
+}
+
+/// Returns whether the server answers on a new connection, which stays open then.
+async fn connects(address: SocketAddr) -> Option<TcpStream> {
+    let mut socket = TcpStream::connect(address).await.unwrap();
+    let request = format!("GET /livez HTTP/1.1\r\nhost: {address}\r\n\r\n");
+    // A socket that was closed at once may fail to write.
+    let _ = socket.write_all(request.as_bytes()).await;
+    let mut answer = [0; 12];
+    let read = socket.read_exact(&mut answer).await;
+    (read.is_ok() && &answer == b"HTTP/1.1 200").then_some(socket)
+}
+
+#[tokio::test]
+async fn one_address_has_its_share_of_the_connections() {
+    // Only a host with a network has an address that is not loopback, which is exempt.
+    let Some(own) = own_address() else { return };
+    let server = start(|settings| {
+        settings.listen.0 = "0.0.0.0:0".parse().unwrap();
+        settings.max_connections = Count(8);
+        settings.client_share = "50".parse().unwrap();
+    })
+    .await;
+    let port = server.address().rsplit(':').next().unwrap().parse().unwrap();
+    let address = SocketAddr::new(own, port);
+    let mut open = Vec::new();
+    for _ in 0..4 {
+        open.push(connects(address).await.expect("within the share"));
+    }
+    assert!(connects(address).await.is_none(), "beyond the share");
+    let loopback = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
+    assert!(connects(loopback).await.is_some(), "another client");
+    drop(open.pop());
+    // The server notices it in its own time.
+    while connects(address).await.is_none() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }

@@ -10,7 +10,7 @@ use crate::support::{JSON, start};
 const METHODS: [&str; 4] = ["get", "post", "patch", "delete"];
 
 /// Every route of the server. A route that is added here is also listed in `README.md`.
-const ROUTES: [&str; 109] = [
+const ROUTES: [&str; 110] = [
     "delete /threads/{thread_id}",
     "delete /v1/documents/{document_id}",
     "delete /v1/sessions/{session_id}",
@@ -34,6 +34,7 @@ const ROUTES: [&str; 109] = [
     "get /icon.svg",
     "get /info",
     "get /livez",
+    "get /metrics",
     "get /openapi.json",
     "get /page.css",
     "get /page.js",

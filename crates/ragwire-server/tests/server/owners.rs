@@ -16,7 +16,7 @@ use crate::trustgraph::Socket;
 
 /// Routes for everyone: the page, the state of the server, and what a client asks for before it knows
 /// its user. None of them has anything of a user. Every other route checks the owner.
-const PUBLIC: [&str; 19] = [
+const PUBLIC: [&str; 20] = [
     "get /",
     "get /api/ps",
     "get /api/tags",
@@ -28,6 +28,7 @@ const PUBLIC: [&str; 19] = [
     "get /icon.svg",
     "get /info",
     "get /livez",
+    "get /metrics",
     "get /openapi.json",
     "get /page.css",
     "get /page.js",

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use ragwire_server::readiness::{Readiness, Stage};
 use ragwire_server::serve::{Listening, Server, Shutdown};
-use serde_json::json;
+use ragwire_server::settings::engines::Address;
+use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use crate::support::start;
+use crate::support::{Running, start};
 
 /// A connection that is open before the documents are read also gets the routes.
 #[tokio::test]
@@ -44,7 +45,7 @@ async fn an_open_connection_sees_the_start_and_its_end() {
         let body = http_body_util::BodyExt::collect(response.into_body())
             .await
             .unwrap();
-        let body: serde_json::Value = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();
+        let body: Value = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();
         (status, body)
     };
     readiness.set(Stage::Reading {
@@ -72,6 +73,41 @@ async fn an_open_connection_sees_the_start_and_its_end() {
     stop.send(()).unwrap();
     assert_eq!(tasks.join_next().await.unwrap().unwrap(), Shutdown::Drained);
     full.stop().await;
+}
+
+/// Returns the state for load balancers.
+async fn ready(server: &Running) -> (u16, Value) {
+    let reply = server.get("/readyz").await;
+    (reply.status.as_u16(), reply.json())
+}
+
+#[tokio::test]
+async fn readiness_names_a_server_that_cannot_be_reached() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let open = listener.local_addr().unwrap().port();
+    let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = closed.local_addr().unwrap().port();
+    drop(closed);
+    let url = |port| Address(Some(format!("http://127.0.0.1:{port}/v1")));
+
+    let server = start(|_| {}).await;
+    let report = json!({"status": "ready", "stage": "ready", "message": "Ready", "checks": {"disk": "ok"}});
+    assert_eq!(ready(&server).await, (200, report));
+    // Quotes take the place of a model.
+    let server = start(|settings| {
+        settings.llm_url = url(port);
+        settings.embedder_url = url(open);
+    })
+    .await;
+    let checks = json!({"disk": "ok", "embedder": "ok", "model": "unreachable"});
+    let report = json!({"status": "ready", "stage": "ready", "message": "Ready", "checks": checks});
+    assert_eq!(ready(&server).await, (200, report));
+    // Nothing takes the place of the store.
+    let server = start(|settings| settings.qdrant_url = url(port)).await;
+    let message = "A server that this one needs cannot be reached";
+    let checks = json!({"disk": "ok", "store": "unreachable"});
+    let report = json!({"status": "unavailable", "stage": "ready", "message": message, "checks": checks});
+    assert_eq!(ready(&server).await, (503, report));
 }
 
 #[tokio::test]

@@ -98,6 +98,9 @@ pub(crate) fn start_over(
     }
     let journal = journal::in_memory(&settings);
     let app = App::new(settings, stores, library, orchestrator, extractor, journal);
+    if let Some(keys) = &app.keys {
+        keys.load().unwrap();
+    }
     let mut followers = Followers::new().with(Arc::clone(&engines) as _);
     if let Some(graph) = &graph {
         followers = followers.with(Arc::clone(graph) as _);
