@@ -29,7 +29,7 @@ impl Call {
 }
 
 /// Calls without a result yet, oldest first.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Calls {
     open: VecDeque<Call>,
     bytes: usize,

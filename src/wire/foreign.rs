@@ -1,10 +1,12 @@
 //! What the decoders of other systems' streams share: thoughts and tool calls that arrive in pieces,
 //! reported errors, ends, numbers. The memory is bounded, whatever a stream contains.
 
+use std::collections::VecDeque;
+
 use serde_json::{Value, json};
 
 use super::calls::MAX_OPEN_CALLS;
-use super::members::Members;
+use super::members::{Members, word};
 use super::{DecodeError, object};
 use crate::event::{Event, Thinking, ToolCall};
 use crate::failure::Failure;
@@ -13,6 +15,8 @@ use crate::metadata::{CUT_REASONS, FINISH_REASON, Metadata};
 
 /// The code of a failure that a model server reports without a code.
 pub(super) const UPSTREAM_FAILED: &str = "upstream_failed";
+/// The `kind` of the question for the result of a call that the client has to find.
+pub(super) const RESULT: &str = "tool_result";
 /// The longest code of a foreign error; anything longer is not a code.
 const MAX_CODE_BYTES: usize = 64;
 
@@ -114,6 +118,45 @@ impl PartialCalls {
         calls
             .map(|call| tool_call(&call.id, call.name, &call.arguments))
             .collect()
+    }
+}
+
+/// The calls whose results the client may have to find, with the question for each, oldest first. At
+/// most [`MAX_OPEN_CALLS`].
+#[derive(Clone, Debug, Default)]
+pub(super) struct ClientCalls(VecDeque<(String, String)>);
+
+/// The longest question that a call is remembered with, in bytes: some sentences.
+const MAX_PROMPT_BYTES: usize = 4096;
+
+impl ClientCalls {
+    /// Remembers a call. Its question is a member of its input, or names the tool.
+    pub(super) fn open(&mut self, id: &str, tool: &str, input: &Value) {
+        self.close(id);
+        let asked = |name: &&str| word(input.as_object()?, name);
+        let asked = ["prompt", "question", "message"].iter().find_map(asked);
+        let mut prompt = asked.map_or_else(|| format!("What is the result of {tool}?"), str::to_owned);
+        prompt.truncate(prompt.floor_char_boundary(MAX_PROMPT_BYTES));
+        self.0.push_back((id.to_owned(), prompt));
+        if self.0.len() > MAX_OPEN_CALLS {
+            self.0.pop_front();
+        }
+    }
+
+    /// Forgets a call, which has its result or is decided on elsewhere.
+    pub(super) fn close(&mut self, id: &str) {
+        self.0.retain(|(open, _)| open != id);
+    }
+
+    /// Removes and returns the question for a call.
+    pub(super) fn take(&mut self, id: &str) -> Option<String> {
+        let at = self.0.iter().position(|(open, _)| open == id)?;
+        self.0.remove(at).map(|(_, prompt)| prompt)
+    }
+
+    /// Removes and returns all calls with their questions.
+    pub(super) fn take_all(&mut self) -> VecDeque<(String, String)> {
+        std::mem::take(&mut self.0)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use serde_json::{Value, json};
 
-use super::AgUi;
+use super::{AgUi, Interrupt};
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind};
 use crate::frame::{Frame, Status};
@@ -15,7 +15,7 @@ use crate::wire::activity::is_shown;
 use crate::wire::calls::{Call, Calls, MAX_OPEN_CALLS};
 use crate::wire::decoded::Decoded;
 use crate::wire::event_stream::MessageRef;
-use crate::wire::foreign;
+use crate::wire::foreign::{self, ClientCalls};
 use crate::wire::members::{self, DONE, Members, member, required, take, take_members, word};
 use crate::wire::messages::{Messages, ReadMessage, decoded, decoder};
 use crate::wire::{DecodeError, Limits};
@@ -27,7 +27,8 @@ use crate::wire::{DecodeError, Limits};
 /// arguments of unfinished calls, each within the larger of the two limits, and the frames that
 /// were not taken yet.
 ///
-/// A run that ends with an interrupt has not ended its turn: the stream is then truncated.
+/// A run that ends with an interrupt has not ended its turn: the stream is then truncated, and the
+/// next run gets the answers ([`interrupts`](Self::interrupts)).
 /// `PROTOCOL.md`, `[G-06]` to `[G-08]`, lists the frame of each object, and what a turn loses on
 /// this wire.
 ///
@@ -46,18 +47,43 @@ use crate::wire::{DecodeError, Limits};
 #[derive(Debug)]
 pub struct AgUiDecoder {
     messages: Messages<Run>,
+    limits: Limits,
 }
 
 impl AgUiDecoder {
     /// Creates a decoder for one run, with these limits of each object.
     pub fn new(limits: Limits) -> Self {
+        Self::reading(Run::default(), limits)
+    }
+
+    fn reading(run: Run, limits: Limits) -> Self {
         let run = Run {
             max_argument_bytes: limits.larger(),
-            ..Run::default()
+            ..run
         };
         Self {
             messages: Messages::events(run, limits.larger()),
+            limits,
         }
+    }
+
+    /// Returns the questions at which the run has ended; at most 64. Each is also an
+    /// `input_requested`. The next run of the thread needs their answers.
+    pub fn interrupts(&self) -> &[Interrupt] {
+        &self.messages.reader().interrupts
+    }
+
+    /// Returns the decoder for the next run of the thread, which knows the calls that have no result
+    /// yet.
+    #[must_use]
+    pub fn next_run(&self) -> Self {
+        let ended = self.messages.reader();
+        let run = Run {
+            calls: ended.calls.clone(),
+            thoughts: ended.thoughts,
+            ..Run::default()
+        };
+        Self::reading(run, self.limits)
     }
 }
 
@@ -78,6 +104,10 @@ struct Run {
     begun: VecDeque<BegunCall>,
     /// Calls without a result.
     calls: Calls,
+    /// The same calls, with what the client may have to find for them.
+    client_calls: ClientCalls,
+    /// The questions at which the run has ended. At most [`MAX_OPEN_CALLS`].
+    interrupts: Vec<Interrupt>,
     /// The ID of the call whose chunks are being read. Any other object completes it.
     chunked_call: Option<String>,
     /// The message of another role than the assistant's, whose text is not the answer.
@@ -275,6 +305,7 @@ impl Run {
             // Arguments that are not JSON are still what the model wrote.
             arguments => serde_json::from_str(arguments).unwrap_or_else(|_| arguments.into()),
         };
+        self.client_calls.open(&call.id, &call.tool, &input);
         let ours = [
             member("tool", &*call.tool),
             member("input", input),
@@ -323,6 +354,7 @@ impl Run {
         let call = self.calls.answered_by(Some(&id), "");
         let tool = call.map_or("unknown", |(_, call)| &call.tool).to_owned();
         self.calls.close(&id);
+        self.client_calls.close(&id);
         let result = match take(&mut object, "content") {
             Value::String(content) => read_content(content),
             content => content,
@@ -359,9 +391,10 @@ impl Run {
         let outcome = take(&mut object, "outcome");
         let status = match outcome.get("type").and_then(Value::as_str) {
             Some("cancelled") => Status::Stopped,
-            Some("interrupt") => return interrupts(&mut self.decoded, &outcome, asked),
+            Some("interrupt") => return self.interrupted(&outcome, asked),
             _ => Status::Completed,
         };
+        self.ask_for_results(&outcome)?;
         if let Some(answer) = self.snapshot_answer.take().filter(|_| !self.has_text) {
             self.decoded.push_text(answer)?;
         }
@@ -371,6 +404,58 @@ impl Run {
             result => Members::from_iter([member("result", result)]),
         };
         end(&mut self.decoded, result, status, &object)
+    }
+
+    /// The questions of another server at which its run ended. Ours was `asked` before: the ID of its
+    /// interrupt is that of the question, after a prefix.
+    fn interrupted(&mut self, outcome: &Value, asked: Option<&str>) -> Result<(), DecodeError> {
+        let interrupts = outcome["interrupts"].as_array();
+        for interrupt in interrupts.into_iter().flatten() {
+            let (Some(id), Some(kind)) = (interrupt["id"].as_str(), interrupt["reason"].as_str()) else {
+                return Err(DecodeError::BadEvent);
+            };
+            if let Some(asked) = asked.filter(|asked| id.ends_with(asked)) {
+                self.interrupts.push(Interrupt::ours(asked, id));
+                continue;
+            }
+            let (read, options) = Interrupt::read(id, interrupt);
+            let tool = || {
+                let call = self.calls.answered_by(interrupt["toolCallId"].as_str(), "");
+                call.map(|(_, call)| format!("Run {}?", call.tool))
+            };
+            let prompt = interrupt["message"].as_str().map(str::to_owned);
+            let prompt = prompt.or_else(tool).unwrap_or_default();
+            let members = [
+                member("request_id", id),
+                member("kind", kind),
+                member("prompt", prompt),
+            ];
+            let options = options.map(|options| member("options", options));
+            self.decoded
+                .push_named("input_requested", members.into_iter().chain(options))?;
+            if self.interrupts.len() < MAX_OPEN_CALLS {
+                self.interrupts.push(read);
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for the results of the calls that the run has left to its client.
+    fn ask_for_results(&mut self, outcome: &Value) -> Result<(), DecodeError> {
+        let pending = outcome["pendingToolCallIds"].as_array();
+        for id in pending.into_iter().flatten().filter_map(Value::as_str) {
+            let Some(prompt) = self.client_calls.take(id) else {
+                continue;
+            };
+            let members = [
+                member("request_id", id),
+                member("kind", foreign::RESULT),
+                member("prompt", prompt),
+            ];
+            self.decoded.push_named("input_requested", members)?;
+            self.interrupts.push(Interrupt::tool(id));
+        }
+        Ok(())
     }
 
     fn failed(&mut self, mut object: Members) -> Result<(), DecodeError> {
@@ -448,30 +533,6 @@ fn last_answer(object: &Members) -> Option<String> {
     let mut answers = this_run.filter(|message| role(message, "assistant"));
     let answer = answers.find_map(|message| message["content"].as_str().filter(|text| !text.is_empty()))?;
     Some(answer.to_owned())
-}
-
-/// The questions of another server at which its run ended. Ours was `asked` before: the ID of its
-/// interrupt is that of the question, after a prefix.
-fn interrupts(decoded: &mut Decoded, outcome: &Value, asked: Option<&str>) -> Result<(), DecodeError> {
-    let interrupts = outcome["interrupts"].as_array();
-    for interrupt in interrupts.into_iter().flatten() {
-        let (Some(id), Some(kind)) = (interrupt["id"].as_str(), interrupt["reason"].as_str()) else {
-            return Err(DecodeError::BadEvent);
-        };
-        if asked.is_some_and(|asked| id.ends_with(asked)) {
-            continue;
-        }
-        let prompt = interrupt["message"].as_str().unwrap_or_default();
-        let options = interrupt["responseSchema"]["enum"].as_array();
-        let members = [
-            member("request_id", id),
-            member("kind", kind),
-            member("prompt", prompt),
-        ];
-        let options = options.map(|options| member("options", options.clone()));
-        decoded.push_named("input_requested", members.into_iter().chain(options))?;
-    }
-    Ok(())
 }
 
 /// Adds the end. The numbers of tokens are those of `object` if the metadata has none.

@@ -104,13 +104,13 @@ pub(super) enum Line<'a> {
 #[serde(tag = "type", rename_all = "camelCase")]
 pub(super) enum Outcome<'a> {
     Cancelled,
-    Interrupt { interrupts: [Interrupt<'a>; 1] },
+    Interrupt { interrupts: [AskedLine<'a>; 1] },
 }
 
 /// A question that a run waits for.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Interrupt<'a> {
+pub(super) struct AskedLine<'a> {
     pub(super) id: Cow<'a, str>,
     pub(super) reason: &'a str,
     pub(super) message: &'a str,

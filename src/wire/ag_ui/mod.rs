@@ -18,6 +18,7 @@
 //! ```
 
 mod decode;
+mod interrupt;
 mod line;
 mod steps;
 #[cfg(test)]
@@ -30,7 +31,8 @@ use bytes::BytesMut;
 use serde_json::{Map, Value, json};
 
 pub use self::decode::AgUiDecoder;
-use self::line::{Interrupt, Line, Lines, Outcome, Tokens};
+pub use self::interrupt::Interrupt;
+use self::line::{AskedLine, Line, Lines, Outcome, Tokens};
 use self::steps::Thought;
 use super::activity::{Activities, Activity};
 use super::object::{self, Late};
@@ -389,7 +391,7 @@ impl Spelling for AgUiSpelling {
         let Ids {
             thread_id, run_id, ..
         } = &self.ids;
-        let interrupt = Interrupt {
+        let interrupt = AskedLine {
             id: self.interrupt_id(&question.request_id),
             reason: &question.kind,
             message: &question.prompt,

@@ -13,7 +13,7 @@ use crate::wire::activity::is_shown;
 use crate::wire::calls::{Call, Calls, MAX_OPEN_CALLS};
 use crate::wire::decoded::Decoded;
 use crate::wire::event_stream::MessageRef;
-use crate::wire::foreign;
+use crate::wire::foreign::{self, ClientCalls};
 use crate::wire::members::{self, DONE, Members, member, required, take, word};
 use crate::wire::messages::{Messages, ReadMessage, decoded, decoder};
 use crate::wire::{DecodeError, Limits};
@@ -43,23 +43,82 @@ use crate::wire::{DecodeError, Limits};
 #[derive(Debug)]
 pub struct AiSdkDecoder {
     messages: Messages<Parts>,
+    limits: Limits,
 }
 
 impl AiSdkDecoder {
     /// Creates a decoder for one stream: each part has at most the larger of the two limits, and
     /// the metadata the limit for trailers.
     pub fn new(limits: Limits) -> Self {
+        Self::reading(Parts::default(), limits)
+    }
+
+    fn reading(parts: Parts, limits: Limits) -> Self {
         let parts = Parts {
             max_metadata_bytes: limits.max_trailer_bytes,
-            ..Parts::default()
+            ..parts
         };
         Self {
             messages: Messages::events(parts, limits.larger()),
+            limits,
         }
+    }
+
+    /// Returns the calls for which another server waits when its stream ends, for an approval or for
+    /// the result of a tool of the client, as far as they are decoded; at most 64. Each is also an
+    /// `input_requested`. The next request contains their answers in the assistant's message.
+    pub fn waiting_calls(&self) -> &[WaitingCall] {
+        &self.messages.reader().waiting
+    }
+
+    /// Returns the decoder for the stream that continues the message, which knows the calls that have
+    /// no result yet.
+    #[must_use]
+    pub fn next_stream(&self) -> Self {
+        let ended = self.messages.reader();
+        let parts = Parts {
+            is_ours: ended.is_ours,
+            calls: ended.calls.clone(),
+            thoughts_begun: ended.thoughts_begun,
+            ..Parts::default()
+        };
+        Self::reading(parts, self.limits)
     }
 }
 
 decoder!(AiSdkDecoder);
+
+/// A call for which a server waits when its stream has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WaitingCall {
+    /// The ID of the question in `input_requested`: that of the approval, or of the call.
+    pub id: String,
+    /// The ID of the call.
+    pub call_id: String,
+    /// What the server waits for.
+    pub wait: CallWait,
+}
+
+/// What a server waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CallWait {
+    /// A human's approval of the call: the answer is `Approve` or `Deny`.
+    Approval,
+    /// The result of the call, which the client finds.
+    Result,
+}
+
+impl WaitingCall {
+    /// Returns `true` if this answer approves the call.
+    pub fn is_approved_by(answer: &Value) -> bool {
+        answer == APPROVE || *answer == true
+    }
+}
+
+/// The answer that approves a call.
+const APPROVE: &str = "Approve";
 
 impl Default for AiSdkDecoder {
     fn default() -> Self {
@@ -81,6 +140,10 @@ struct Parts {
     is_ours: bool,
     /// Tool calls without a result.
     calls: Calls,
+    /// The calls of another server whose results the client may have to find.
+    client_calls: ClientCalls,
+    /// The calls for which another server waits. At most [`MAX_OPEN_CALLS`].
+    waiting: Vec<WaitingCall>,
     /// Our open questions, with the answer that `tool-output-denied` means.
     questions: VecDeque<(String, Option<Value>)>,
     /// Thoughts that have begun and not ended, oldest first. At most [`MAX_OPEN_CALLS`].
@@ -167,6 +230,7 @@ impl ReadMessage for Parts {
             }
             "finish" => {
                 let reason = word(&part, "finishReason").map(str::to_owned);
+                self.ask_for_results(reason.as_deref())?;
                 self.outcome = Some(Outcome::Finished { reason });
                 self.merge(&mut part, data.len())
             }
@@ -271,6 +335,10 @@ impl Parts {
             None if self.is_ours => {}
             Some(_) | None => {
                 let members = members_of(mark.map(|(_, members)| members)).into_iter();
+                let is_elsewhere = part.get("providerExecuted") == Some(&Value::Bool(true));
+                if !is_elsewhere {
+                    self.client_calls.open(&id, &tool, &input);
+                }
                 let ours = [
                     member("tool", &*tool),
                     member("input", input),
@@ -281,6 +349,7 @@ impl Parts {
         }
         if let Some(error) = word(&part, "errorText") {
             let error = error.to_owned();
+            self.client_calls.close(&id);
             return failed_call(&mut self.decoded, &tool, &id, &error, Members::new());
         }
         self.calls.open_bounded(Call {
@@ -321,6 +390,7 @@ impl Parts {
         let call = self.calls.answered_by(Some(&id), "");
         let tool = call.map_or_else(|| UNKNOWN_TOOL.to_owned(), |(_, call)| call.tool.clone());
         self.calls.close(&id);
+        self.client_calls.close(&id);
         let members = members_of(mark.map(|(_, members)| members));
         match (kind, error) {
             ("tool-output-denied", _) => failed_call(&mut self.decoded, &tool, &id, DENIED, members),
@@ -358,16 +428,46 @@ impl Parts {
         if self.is_ours {
             return Ok(());
         }
-        let (id, call) = (required(part, "approvalId")?, required(part, "toolCallId")?);
-        let call = self.calls.answered_by(Some(call), "");
+        let (id, call_id) = (required(part, "approvalId")?, required(part, "toolCallId")?);
+        self.client_calls.close(call_id);
+        self.wait_for(id, call_id, CallWait::Approval);
+        let call = self.calls.answered_by(Some(call_id), "");
         let tool = call.map_or(UNKNOWN_TOOL, |(_, call)| &call.tool);
         let members = [
             member("request_id", id),
             member("kind", "approval"),
             member("prompt", format!("Run {tool}?")),
-            member("options", json!(["Approve", "Deny"])),
+            member("options", json!([APPROVE, "Deny"])),
         ];
         self.decoded.push_named("input_requested", members)
+    }
+
+    fn wait_for(&mut self, id: &str, call_id: &str, wait: CallWait) {
+        if self.waiting.len() < MAX_OPEN_CALLS {
+            self.waiting.push(WaitingCall {
+                id: id.to_owned(),
+                call_id: call_id.to_owned(),
+                wait,
+            });
+        }
+    }
+
+    /// Asks for the results of the calls that another server has left to its client: those without a
+    /// result at the end of a stream that ends because of its calls. Older servers give no reason.
+    fn ask_for_results(&mut self, reason: Option<&str>) -> Result<(), DecodeError> {
+        if self.is_ours || self.failure.is_some() || !matches!(reason, None | Some("tool-calls")) {
+            return Ok(());
+        }
+        for (id, prompt) in self.client_calls.take_all() {
+            let members = [
+                member("request_id", &*id),
+                member("kind", foreign::RESULT),
+                member("prompt", prompt),
+            ];
+            self.decoded.push_named("input_requested", members)?;
+            self.wait_for(&id, &id, CallWait::Result);
+        }
+        Ok(())
     }
 
     fn source(&mut self, part: &Members) -> Result<(), DecodeError> {

@@ -42,7 +42,7 @@ use bytes::BytesMut;
 use serde::Serialize;
 use serde_json::Value;
 
-pub use self::decode::AiSdkDecoder;
+pub use self::decode::{AiSdkDecoder, CallWait, WaitingCall};
 use self::part::{CustomData, Data, DataType, Details, Json, Numbered, Part, ProviderMetadata};
 use self::question::Refusals;
 use self::sources::Documents;

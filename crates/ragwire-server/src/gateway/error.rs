@@ -11,6 +11,9 @@ use ragwire_rag::models::upstream::UpstreamError;
 /// wrong, the rest is a page or a trace.
 const MAX_EXCERPT_CHARS: usize = 300;
 
+/// The code for a file that the orchestrator's protocol has no place for.
+const FILE_NOT_ACCEPTED: &str = "file_not_accepted";
+
 /// Why an orchestrator did not answer. The messages go to the log; [`failure`](Self::failure) is
 /// what the reader gets.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +52,12 @@ pub enum GatewayError {
     /// The answer to a question with a schema is not JSON.
     #[error("the answer is not json, but the question has a schema")]
     NotJson,
+    /// The answer before a question is too long to be repeated with its answer.
+    #[error("the answer before a question has more than {0} bytes, and the next request must repeat it")]
+    TranscriptTooLong(usize),
+    /// A file that the orchestrator's protocol has no place for.
+    #[error("the protocol has no place for a file of the type `{0}`")]
+    FileNotAccepted(String),
     /// A line of the process is longer than the limit.
     #[error("a line of the process has more than {0} bytes")]
     LineTooLong(usize),
@@ -63,7 +72,8 @@ impl GatewayError {
             Self::Silent { .. } => FailureKind::UpstreamTimeout,
             Self::Exited(_) => FailureKind::UpstreamTruncated,
             Self::ContentType(_) | Self::NotJson => FailureKind::UpstreamUnreadable,
-            Self::LineTooLong(_) => FailureKind::UpstreamTooLarge,
+            Self::LineTooLong(_) | Self::TranscriptTooLong(_) => FailureKind::UpstreamTooLarge,
+            Self::FileNotAccepted(_) => FailureKind::from(FILE_NOT_ACCEPTED.to_owned()),
             Self::NotAnswered(code) => FailureKind::from((*code).to_owned()),
             Self::Relay(RelayError::Failed(failure)) => failure.kind.clone(),
             Self::Relay(_) => FailureKind::Stopped,
@@ -79,6 +89,10 @@ impl GatewayError {
             return refusal(*status);
         }
         let kind = self.kind();
+        if let Self::FileNotAccepted(media_type) = self {
+            let message = format!("The service that answers accepts no file of the type `{media_type}`.");
+            return Failure::new(kind, message).permanent();
+        }
         if matches!(self, Self::NotAnswered(_)) {
             return Failure::new(
                 kind,

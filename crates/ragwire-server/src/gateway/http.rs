@@ -18,17 +18,19 @@ use ragwire::http::TURN_HEADER;
 use ragwire::orchestrator::Question;
 use ragwire::turn::TurnId;
 use ragwire::wire::WireKind;
-use ragwire::{LangGraph, Metadata, Ndjson, Sink};
+use ragwire::{Metadata, Sink};
 use ragwire_rag::models::upstream::{ApiKey, HttpBody, HttpClient, Retry, UpstreamError, Wait, retry_after};
 use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::error::{GatewayError, Trouble, excerpt};
 use super::humans::{Channel, Delivery, HumanAnswer};
-use super::relay::{Decoder, Relayed, Source, relay};
+use super::interrupts::{Answered, Decoder};
+use super::relay::{Before, Relayed, Source, relay};
 use super::request::{self, RequestContext, SchemaPlace};
 use super::threads::{Thread, Threads, delete, langgraph_thread};
 use super::trace::passed_headers;
+use super::transcript::MAX_TRANSCRIPT_BYTES;
 
 /// The response header that names where human answers are posted.
 const ANSWER_HEADER: HeaderName = HeaderName::from_static("x-ragwire-answer");
@@ -98,18 +100,24 @@ impl HttpOrchestrator {
         drop(question);
         let mut opened = self.ask(&call).await?;
         let mut answered = Metadata::default();
+        // What earlier requests were answered with.
+        let mut before: Option<Before> = None;
         loop {
-            let relayed = call.relay(opened, sink.clone()).await?;
+            // What continues an answer has its wire.
+            let known = before.take();
+            let known = known.unwrap_or_else(|| Before::new(Decoder::new(opened.wire)));
+            let mut relayed = call.relay(opened, known, sink.clone()).await?;
             answered = joined(answered, relayed.metadata);
-            let Some(resume) = relayed.resume else {
+            if relayed.answered.is_empty() {
                 if let Some(text) = relayed.text {
                     let result: Value = serde_json::from_str(&text).map_err(|_| GatewayError::NotJson)?;
                     let sent = sink.send(StructuredResult::new(result)).await;
                     sent.map_err(|error| GatewayError::Relay(error.into()))?;
                 }
                 return Ok(answered);
-            };
-            call.continue_with(&resume, relayed.has_text);
+            }
+            call.continue_with(&relayed.answered, &mut relayed.before)?;
+            before = Some(relayed.before);
             // Once: a run that may have begun must not begin again with the same answers.
             opened = call.open().await?;
         }
@@ -169,10 +177,9 @@ struct Call {
     uri: Uri,
     headers: HeaderMap,
     body: Bytes,
-    /// The number of the LangGraph run, from 1.
-    run: usize,
-    /// Whether earlier runs sent text.
-    has_text: bool,
+    /// The body of the request after the first.
+    next_body: Option<Bytes>,
+    turn: String,
     /// The text of the answer is the JSON of a schema.
     is_json: bool,
     /// Deletes the thread of the runs.
@@ -181,7 +188,7 @@ struct Call {
 
 /// A response whose first bytes have arrived.
 struct Opened {
-    decoder: Decoder,
+    wire: WireKind,
     /// `None` if the body ended without a byte.
     first: Option<Bytes>,
     body: HttpBody,
@@ -197,6 +204,7 @@ impl Call {
             turn: &id,
             model: options.model.as_deref(),
         };
+        request::check_files(options.wire, question)?;
         let body = request::body(options.wire, question, context);
         let mut headers = passed_headers(question, turn);
         headers.insert(ACCEPT, HeaderValue::from_static(ACCEPTED));
@@ -230,21 +238,26 @@ impl Call {
             is_json,
             headers,
             body: body.to_string().into(),
-            run: 1,
-            has_text: false,
+            next_body: None,
+            turn: turn.to_string(),
             _thread: thread,
         })
     }
 
-    /// Makes the next request that of the run which continues after interrupts.
-    fn continue_with(&mut self, resume: &Value, has_text: bool) {
+    /// Makes the next request the one with the answers to the questions at which the answer ended.
+    fn continue_with(&mut self, answered: &Answered, before: &mut Before) -> Result<(), GatewayError> {
+        if before.transcript.is_full() {
+            return Err(GatewayError::TranscriptTooLong(MAX_TRANSCRIPT_BYTES));
+        }
         // It was written from JSON.
-        let run = serde_json::from_slice(&self.body).unwrap_or_default();
-        self.body = request::continued_run(run, resume).to_string().into();
+        let asked: Value = serde_json::from_slice(&self.body).unwrap_or_default();
+        let next = request::continued(asked, answered, &mut before.transcript, &self.turn, before.runs);
+        // The question is in every request, and what was written before only in one: the body of the
+        // first request stays.
+        self.next_body = Some(next.to_string().into());
         // The key names the question's request; this is another one.
         self.headers.remove(IDEMPOTENCY_KEY);
-        self.run += 1;
-        self.has_text |= has_text;
+        Ok(())
     }
 
     /// Makes one attempt: sends the question and waits for the first bytes of the answer.
@@ -254,7 +267,8 @@ impl Call {
             wait: Wait::First,
             after: options.first,
         };
-        let request = post(self.uri.clone(), self.headers.clone(), self.body.clone());
+        let body = self.next_body.as_ref().unwrap_or(&self.body).clone();
+        let request = post(self.uri.clone(), self.headers.clone(), body);
         let response = timeout_at(first, self.client.send(request))
             .await
             .map_err(late)??;
@@ -281,7 +295,7 @@ impl Call {
         let wire = wire_of(options.wire, &head.headers, begin.first().copied());
         let wire = wire.map_err(|error| Trouble::from(error).saying(self.shown(begin)))?;
         Ok(Opened {
-            decoder: self.decoder(wire),
+            wire,
             answers: answer_uri(&options.uri, &head.headers),
             first: bytes,
             body,
@@ -289,9 +303,9 @@ impl Call {
     }
 
     /// Passes the answer to the turn.
-    async fn relay(&self, opened: Opened, sink: Sink) -> Result<Relayed, Trouble> {
+    async fn relay(&self, opened: Opened, before: Before, sink: Sink) -> Result<Relayed, Trouble> {
         let Opened {
-            decoder,
+            wire: _,
             first,
             body,
             answers,
@@ -307,22 +321,8 @@ impl Call {
             end: None,
             last: Bytes::new(),
         };
-        let relayed = relay(sink, decoder, source, channel, self.options.idle, self.is_json).await;
+        let relayed = relay(sink, before, source, channel, self.options.idle, self.is_json).await;
         relayed.map_err(|unfinished| Trouble::from(unfinished.error).saying(self.shown(&unfinished.last)))
-    }
-
-    /// Creates the decoder of an answer. JSON lines need no index, because a program that writes them
-    /// by hand does not number them.
-    fn decoder(&self, wire: WireKind) -> Decoder {
-        match wire {
-            WireKind::Ndjson => Decoder::Other(Box::new(Ndjson::default().lenient_decoder())),
-            WireKind::LangGraph => {
-                let wire = LangGraph::new("");
-                let wire = if self.has_text { wire.continues() } else { wire };
-                Decoder::LangGraph(Box::new(wire.decoder()), self.run)
-            }
-            other => Decoder::Other(other.decoder()),
-        }
     }
 
     /// An excerpt of what the orchestrator said, without the token and the passed headers.

@@ -14,17 +14,20 @@
 //! | the threads of LangGraph's server | `threads.rs` |
 //! | child processes | `process/` |
 //! | the way of an answer into the turn | `relay.rs` |
+//! | answers that end at their questions, and the requests after them | `interrupts.rs`, `transcript.rs` |
 //! | how questions to humans and their answers travel | `humans.rs` |
 //! | codes and messages of failures | `error.rs` |
 
 mod error;
 mod http;
 mod humans;
+mod interrupts;
 mod process;
 mod relay;
 mod request;
 mod threads;
 pub(crate) mod trace;
+mod transcript;
 
 use std::time::Duration;
 

@@ -4,8 +4,8 @@
 //! frames and [`Chunks`] asks them between two chunks, so that the turn itself asks, every wire shows
 //! the question in its own form, and its answer returns through a [`Channel`].
 //!
-//! A LangGraph run ends at its interrupts. Their answers are collected, and the next run begins with
-//! them: [`Relayed::resume`].
+//! Some answers end at their questions (`interrupts.rs`). The humans' answers are collected, and the
+//! next request contains them: [`Relayed::answered`].
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -16,7 +16,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::Stream;
 use ragwire::event::Event;
-use ragwire::wire::langgraph::{Interrupt, LangGraphDecoder, resume};
 use ragwire::wire::{Decode, DecodeError, Finish};
 use ragwire::{End, Frame, Metadata, Sink, Status};
 use serde_json::Value;
@@ -24,6 +23,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::error::GatewayError;
 use super::humans::{Channel, Delivery, HumanAnswer, Humans};
+use super::interrupts::{Answered, Decoder, Interrupt};
+use super::transcript::Transcript;
 
 /// Where the bytes or the objects of an answer come from.
 pub(super) trait Source: Send {
@@ -72,50 +73,49 @@ fn lock(shared: &SharedState) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads an answer.
-#[derive(Debug)]
-pub(super) enum Decoder {
-    /// A LangGraph run, and its number in the turn, from 1.
-    LangGraph(Box<LangGraphDecoder>, usize),
-    /// Anything else, which waits for the answers to its questions.
-    Other(Box<dyn Decode>),
-}
-
-impl Decoder {
-    fn inner(&mut self) -> &mut dyn Decode {
-        match self {
-            Self::LangGraph(decoder, _) => &mut **decoder,
-            Self::Other(decoder) => &mut **decoder,
-        }
-    }
-
-    /// Returns the interrupt of a question, if it is one, and the ID under which the turn asks it: an
-    /// interrupt of a later run may have the ID of an earlier one.
-    fn interrupt(&self, request_id: &str) -> Option<(Interrupt, String)> {
-        let Self::LangGraph(decoder, run) = self else {
-            return None;
-        };
-        let of_question = |interrupt: &&Interrupt| interrupt.id == request_id;
-        let interrupt = decoder.interrupts().iter().find(of_question)?.clone();
-        let unique = match run {
-            1 => request_id.to_owned(),
-            run => format!("{request_id}-{run}"),
-        };
-        Some((interrupt, unique))
-    }
-}
-
 /// What was relayed of an answer.
 pub(super) struct Relayed {
     /// The metadata of a completed answer or run.
     pub(super) metadata: Metadata,
-    /// The `command.resume` of the run that continues this one, if it ended at interrupts.
-    pub(super) resume: Option<Value>,
-    /// Whether there was text.
-    pub(super) has_text: bool,
+    /// The questions at which the answer ended, with their answers.
+    pub(super) answered: Answered,
+    /// What the answer to the next request needs to know of this one.
+    pub(super) before: Before,
     /// The text, if it was collected and the answer reports no structured result itself.
     pub(super) text: Option<String>,
 }
+
+/// What was read before the request whose answer is relayed.
+pub(super) struct Before {
+    /// The decoder of the answer.
+    pub(super) decoder: Decoder,
+    /// The number of answers before this one.
+    pub(super) runs: usize,
+    /// Whether there was text.
+    pub(super) has_text: bool,
+    /// The questions that were asked.
+    asked: Vec<String>,
+    /// Text is another message than the text before it.
+    separates: bool,
+    pub(super) transcript: Transcript,
+}
+
+impl Before {
+    /// Nothing was read.
+    pub(super) fn new(decoder: Decoder) -> Self {
+        Self {
+            decoder,
+            runs: 0,
+            has_text: false,
+            asked: Vec::new(),
+            separates: false,
+            transcript: Transcript::default(),
+        }
+    }
+}
+
+/// What separates two messages in the text of one answer.
+const BETWEEN_MESSAGES: &str = "\n\n";
 
 /// An answer that did not complete.
 pub(super) struct Unfinished {
@@ -129,20 +129,26 @@ pub(super) struct Unfinished {
 /// Relays an answer into the turn, and collects its text on request.
 pub(super) async fn relay(
     sink: Sink,
-    decoder: Decoder,
+    before: Before,
     source: impl Source + Unpin,
     channel: impl Channel + Unpin,
     idle: Duration,
     collects_text: bool,
 ) -> Result<Relayed, Unfinished> {
-    let shared = SharedState::default();
+    let shared = Arc::new(Mutex::new(Shared {
+        asked: before.asked,
+        ..Shared::default()
+    }));
     let mut filter = Filter {
-        decoder,
+        decoder: before.decoder,
         shared: Arc::clone(&shared),
         end: None,
         has_taken: false,
         is_read: false,
-        has_text: false,
+        runs: before.runs,
+        has_text: before.has_text,
+        separates: before.separates,
+        transcript: before.transcript,
         text: collects_text.then(String::new),
     };
     let channel = Answers {
@@ -163,14 +169,23 @@ pub(super) async fn relay(
     let mut shared = lock(&shared);
     match relayed {
         Ok(metadata) => {
-            let answers = std::mem::take(&mut shared.interrupts).into_iter();
-            let mut answers = answers
+            let answered = std::mem::take(&mut shared.interrupts).into_iter();
+            let answered: Answered = answered
                 .filter_map(|asked| Some((asked.interrupt, asked.answer?)))
-                .peekable();
+                .collect();
+            let continues = |(interrupt, _): &(Interrupt, Value)| interrupt.continues_text();
+            let before = Before {
+                decoder: filter.decoder.next(filter.has_text),
+                runs: filter.runs + 1,
+                has_text: filter.has_text,
+                asked: std::mem::take(&mut shared.asked),
+                separates: filter.has_text && !answered.iter().any(continues),
+                transcript: filter.transcript,
+            };
             Ok(Relayed {
                 metadata,
-                resume: answers.peek().is_some().then(|| resume(answers)),
-                has_text: filter.has_text,
+                answered,
+                before,
                 text: filter.text,
             })
         }
@@ -197,7 +212,7 @@ impl<C: Channel> Channel for Answers<C> {
             return self.channel.deliver(answer);
         };
         let taken = match answer.error {
-            // The graph cannot continue without an answer, and has no way to hear why.
+            // A run cannot continue without an answer, and has no way to hear why.
             Some(code) => Err(GatewayError::NotAnswered(code)),
             None => {
                 asked.answer = Some(answer.response);
@@ -219,11 +234,51 @@ struct Filter {
     has_taken: bool,
     /// Everything was read, and all interrupts are answered.
     is_read: bool,
+    /// The number of answers before this one.
+    runs: usize,
     has_text: bool,
+    /// The next text is another message than the text before it.
+    separates: bool,
+    transcript: Transcript,
     text: Option<String>,
 }
 
 impl Filter {
+    /// Finds the interrupts of questions that were asked before their interrupts were decoded: those of
+    /// a server of ours.
+    fn find_interrupts(&mut self) {
+        if !self.decoder.is_interrupted() {
+            return;
+        }
+        let mut shared = lock(&self.shared);
+        shared.has_ended = true;
+        for interrupt in self.decoder.interrupts() {
+            let is_known = shared
+                .interrupts
+                .iter()
+                .any(|asked| asked.interrupt.id() == interrupt.id());
+            if !is_known && shared.asked.iter().any(|asked| asked == interrupt.id()) {
+                shared.interrupts.push(Asked {
+                    request_id: interrupt.id().to_owned(),
+                    interrupt,
+                    answer: None,
+                });
+            }
+        }
+    }
+
+    /// Returns the interrupt of a question, if it is one, and the ID under which the turn asks it: an
+    /// interrupt of a later run may have the ID of an earlier one.
+    fn interrupt(&self, request_id: &str) -> Option<(Interrupt, String)> {
+        let mut interrupts = self.decoder.interrupts().into_iter();
+        let interrupt = interrupts.find(|interrupt| interrupt.id() == request_id)?;
+        let unique = match self.runs {
+            0 => request_id.to_owned(),
+            runs => format!("{request_id}-{}", runs + 1),
+        };
+        Some((interrupt, unique))
+    }
+
     /// Takes a question out of the frames. Returns `false` for any other event.
     fn take(&mut self, event: &Event) -> bool {
         let Some((request_id, is_question)) = of_question(event) else {
@@ -238,7 +293,7 @@ impl Filter {
         }
         let mut event = event.clone();
         if let Event::InputRequested(question) = &mut event
-            && let Some((interrupt, request_id)) = self.decoder.interrupt(&question.request_id)
+            && let Some((interrupt, request_id)) = self.interrupt(&question.request_id)
         {
             question.request_id.clone_from(&request_id);
             shared.interrupts.push(Asked {
@@ -271,19 +326,22 @@ impl Decode for Filter {
     /// The next chunk is read after the questions of the last one were asked.
     fn feed(&mut self, bytes: &[u8]) {
         self.has_taken = false;
-        self.decoder.inner().feed(bytes);
+        self.decoder.inner_mut().feed(bytes);
+        self.find_interrupts();
     }
 
     fn finish(&mut self) -> Finish {
         self.is_read = true;
-        self.decoder.inner().finish()
+        if self.decoder.is_interrupted() && !lock(&self.shared).interrupts.is_empty() {
+            // The run has no end of the turn: another run continues it.
+            self.end = Some(End::completed(Metadata::default()));
+            return Finish::Complete;
+        }
+        self.decoder.inner_mut().finish()
     }
 
     fn shows_failures(&self) -> bool {
-        match &self.decoder {
-            Decoder::LangGraph(decoder, _) => decoder.shows_failures(),
-            Decoder::Other(decoder) => decoder.shows_failures(),
-        }
+        self.decoder.inner().shows_failures()
     }
 }
 
@@ -298,7 +356,12 @@ impl Iterator for Filter {
         if let Some(end) = self.end.take() {
             return self.ended(end);
         }
-        let frame = self.decoder.inner().next()?;
+        let mut frame = self.decoder.inner_mut().next()?;
+        if let (Ok(Frame::Text(text)), true) = (&mut frame, self.separates) {
+            *text = format!("{BETWEEN_MESSAGES}{text}");
+            self.separates = false;
+        }
+        let keeps = self.decoder.needs_transcript();
         match &frame {
             Ok(Frame::Event { event, .. }) => {
                 if self.take(event) {
@@ -307,8 +370,14 @@ impl Iterator for Filter {
                 if let Event::StructuredResult(_) = event {
                     self.text = None;
                 }
+                if keeps {
+                    self.transcript.add_event(event);
+                }
             }
             Ok(Frame::Text(text)) => {
+                if keeps {
+                    self.transcript.add_text(text);
+                }
                 self.has_text = true;
                 if let Some(collected) = &mut self.text {
                     collected.push_str(text);

@@ -6,7 +6,12 @@
 use ragwire::orchestrator::{Attachment, Effort, Question};
 use ragwire::session::{Message, Role};
 use ragwire::wire::WireKind;
+use ragwire::wire::langgraph::resume;
 use serde_json::{Map, Value, json};
+
+use super::error::GatewayError;
+use super::interrupts::{Answered, Interrupt};
+use super::transcript::Transcript;
 
 /// The name of the model or the assistant if none is set: LangGraph's own examples call theirs so.
 const DEFAULT_MODEL: &str = "agent";
@@ -39,6 +44,24 @@ pub(super) fn body(wire: Option<WireKind>, question: &Question, context: Request
         Some(WireKind::Ollama) => ollama(question, context),
         _ => plain(question),
     }
+}
+
+/// Checks that the request has a place for each file of the question.
+pub(super) fn check_files(wire: Option<WireKind>, question: &Question) -> Result<(), GatewayError> {
+    // Ollama takes images, as base64.
+    let is_taken = |file: &&Attachment| is_image(file) && file.url.contains(";base64,");
+    let is_refused = |file: &&Attachment| wire == Some(WireKind::Ollama) && !is_taken(file);
+    match question.attachments.iter().find(is_refused) {
+        Some(file) => Err(GatewayError::FileNotAccepted(shown(&file.media_type))),
+        None => Ok(()),
+    }
+}
+
+/// The longest media type that an error repeats, in characters.
+const MAX_MEDIA_TYPE_CHARS: usize = 100;
+
+fn shown(media_type: &str) -> String {
+    media_type.chars().take(MAX_MEDIA_TYPE_CHARS).collect()
 }
 
 /// What becomes of the schema of an answer in a protocol's request.
@@ -192,12 +215,51 @@ fn langgraph(question: &Question, context: RequestContext<'_>) -> Value {
     })
 }
 
-/// The run that continues another one of its thread after interrupts: the same request with the
-/// answers instead of the input.
-pub(super) fn continued_run(mut run: Value, resume: &Value) -> Value {
-    run["input"] = Value::Null;
-    run["command"] = json!({"resume": resume});
-    run
+/// The request after one whose answer ended at questions: the first request `asked`, with the answers
+/// to them. `runs` requests were sent before.
+pub(super) fn continued(
+    mut asked: Value,
+    answered: &Answered,
+    transcript: &mut Transcript,
+    turn: &str,
+    runs: usize,
+) -> Value {
+    for (question, answer) in answered {
+        if let Some(call) = question.result_of() {
+            transcript.add_result(call, answer.clone(), false);
+        }
+    }
+    let answers_of = |wire: &dyn Fn(&Interrupt) -> bool| answered.iter().any(|(asked, _)| wire(asked));
+    if answers_of(&|asked| matches!(asked, Interrupt::LangGraph(_))) {
+        let answers = answered.iter().filter_map(|(asked, answer)| match asked {
+            Interrupt::LangGraph(interrupt) => Some((interrupt.clone(), answer.clone())),
+            Interrupt::AgUi(_) | Interrupt::AiSdk(_) => None,
+        });
+        asked["input"] = Value::Null;
+        asked["command"] = json!({"resume": resume(answers)});
+    } else if answers_of(&|asked| matches!(asked, Interrupt::AgUi(_))) {
+        let entries = answered.iter().filter_map(|(asked, answer)| match asked {
+            Interrupt::AgUi(interrupt) => interrupt.resume_entry(answer.clone()),
+            Interrupt::LangGraph(_) | Interrupt::AiSdk(_) => None,
+        });
+        let entries: Vec<Value> = entries.collect();
+        let mut messages = transcript.ag_ui(turn);
+        if let Some(asked) = asked["messages"].as_array_mut() {
+            asked.append(&mut messages);
+        }
+        asked["runId"] = format!("{turn}-{}", runs + 1).into();
+        if !entries.is_empty() {
+            asked["resume"] = entries.into();
+        }
+    } else {
+        let id = format!("{turn}-answer");
+        let parts = transcript.ui_parts(answered);
+        if let Some(messages) = asked["messages"].as_array_mut() {
+            messages.push(json!({"id": id, "role": "assistant", "parts": parts}));
+        }
+        asked["messageId"] = id.into();
+    }
+    asked
 }
 
 /// OpenAI's Responses, streamed and not stored: the conversation is this server's.

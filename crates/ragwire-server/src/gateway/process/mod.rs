@@ -25,7 +25,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::error::{GatewayError, Trouble, excerpt};
-use super::relay::{Decoder, Source, relay};
+use super::interrupts::Decoder;
+use super::relay::{Before, Source, relay};
 use super::request;
 use super::trace::{TRACEPARENT, TRACESTATE, passed_headers};
 use worker::{Worker, kill_group};
@@ -291,8 +292,8 @@ async fn relay_from(
     let channel = worker.channel(turn);
     let last = Bytes::new();
     let source = LineSource { worker, first, last };
-    let decoder = Decoder::Other(Box::new(decoder));
-    let relayed = relay(sink.clone(), decoder, source, channel, idle, false).await;
+    let before = Before::new(Decoder::Other(Box::new(decoder)));
+    let relayed = relay(sink.clone(), before, source, channel, idle, false).await;
     relayed.map(|relayed| relayed.metadata).map_err(|unfinished| {
         *has_ended = unfinished.has_ended;
         Trouble::from(unfinished.error).saying(excerpt(&unfinished.last, []))

@@ -45,7 +45,7 @@ fn server(double: &Double) -> Running {
     })
 }
 
-async fn ask(server: &Running) -> (String, hyper::Response<Incoming>) {
+pub(super) async fn ask(server: &Running) -> (String, hyper::Response<Incoming>) {
     let headers = [JSON, ("accept", "application/x-ndjson")];
     let body = json!({"prompt": "Tidy up."}).to_string();
     let asked = server.send(Method::POST, "/v1/turns", &headers, body).await;
@@ -55,7 +55,7 @@ async fn ask(server: &Running) -> (String, hyper::Response<Incoming>) {
 }
 
 /// Answers a question once it is asked.
-async fn answer(server: &Running, turn: &str, request_id: &str, response: &str) {
+pub(super) async fn answer(server: &Running, turn: &str, request_id: &str, response: &str) {
     let answer = json!({"request_id": request_id, "response": response});
     for _ in 0..500 {
         let reply = server.post(&format!("/v1/turns/{turn}/answer"), &answer).await;
@@ -68,12 +68,12 @@ async fn answer(server: &Running, turn: &str, request_id: &str, response: &str) 
     panic!("{request_id} was not asked");
 }
 
-async fn frames(asked: hyper::Response<Incoming>) -> Vec<Frame> {
+pub(super) async fn frames(asked: hyper::Response<Incoming>) -> Vec<Frame> {
     in_lines(&asked.into_body().collect().await.unwrap().to_bytes())
 }
 
 /// Names of the events, and the questions as they are asked.
-fn questions(frames: &[Frame]) -> Vec<Value> {
+pub(super) fn questions(frames: &[Frame]) -> Vec<Value> {
     let question = |frame: &Frame| match frame {
         Frame::Event {
             event: Event::InputRequested(asked),

@@ -1,5 +1,6 @@
 //! A server whose orchestrator is outside of it: behind HTTP, or in child processes.
 
+mod asks;
 mod double;
 mod http;
 mod humans;

@@ -104,13 +104,15 @@ async fn streams_of_other_systems_arrive_through_the_gateway() {
         let read = |entry: std::io::Result<std::fs::DirEntry>| -> Value {
             serde_json::from_slice(&std::fs::read(entry.unwrap().path()).unwrap()).unwrap()
         };
-        // The nodes of the answer are an option of the library, and at an interrupt the turn waits for
-        // its human: see `langgraph.rs`.
+        // The nodes of the answer are an option of the library, and at a question the turn waits for its
+        // human: see `langgraph.rs` and `asks.rs`.
+        let asks = match wire {
+            "ag_ui" | "ai_sdk" => "input_requested",
+            _ => "__interrupt__",
+        };
         let vectors: Vec<Value> = entries
             .map(read)
-            .filter(|vector| {
-                vector.get("answer_nodes").is_none() && !vector.to_string().contains("__interrupt__")
-            })
+            .filter(|vector| vector.get("answer_nodes").is_none() && !vector.to_string().contains(asks))
             .collect();
         assert!(vectors.len() >= least, "only {} vectors of {wire}", vectors.len());
         let script = |vector: &Value| -> Vec<Step> {
