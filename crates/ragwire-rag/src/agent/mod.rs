@@ -35,6 +35,7 @@ use crate::answer::error::AnswerError;
 use crate::answer::generate::{Extractive, Generate};
 use crate::answer::judge::{Judge, LexicalJudge};
 use crate::models::{ChatMessage, Rank};
+use crate::search::meaning::Zero;
 use crate::search::store::{MemoryStore, Vectors};
 use ragwire::event::Mode;
 use ragwire::{Metadata, Sink};
@@ -199,6 +200,8 @@ struct Parts {
     graph: Option<GraphTraverse>,
     cache: Option<Arc<SemanticCache>>,
     budget: Budget,
+    /// What the embedder of `tools` finds unrelated.
+    zero: Zero,
 }
 
 /// The whole pipeline. Clones share its parts.
@@ -252,6 +255,7 @@ impl Agent {
                 graph: None,
                 cache: None,
                 budget: Budget::default(),
+                zero: Zero::new(),
                 words: words(&library),
                 library,
                 tools,

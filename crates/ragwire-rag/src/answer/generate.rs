@@ -8,12 +8,14 @@ use std::sync::Arc;
 use serde_json::Value;
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::answer::extract::{Extract, Verdict, extract};
+use crate::answer::extract::{Extract, Nearness, Verdict, compared, extract};
 use crate::answer::render::render;
+use crate::answer::welcome::welcome;
 use crate::models::{Boxed, ChatMessage, ModelError};
 use crate::search::follow_up::stand_alone;
+use crate::search::meaning::Meaning;
 use crate::search::plan::Plan;
-use crate::{Hit, Library};
+use crate::{DocumentFilter, Hit, Library};
 use ragwire::{Citation, Metadata, SendError, Sink, Usage};
 
 /// The text of an answer that the documents do not contain.
@@ -47,6 +49,8 @@ pub struct GenerateRequest<'a> {
     pub citations_before: usize,
     /// The JSON schema of the answer, if it is to be JSON.
     pub schema: Option<&'a Value>,
+    /// Compares texts with the question, if there is an embedder.
+    pub(crate) meaning: Option<&'a Meaning>,
 }
 
 impl<'a> GenerateRequest<'a> {
@@ -60,7 +64,14 @@ impl<'a> GenerateRequest<'a> {
             instructions: "",
             citations_before: 0,
             schema: None,
+            meaning: None,
         }
+    }
+
+    /// Sets what compares texts with the question by their meaning.
+    pub(crate) fn meaning(mut self, meaning: Option<&'a Meaning>) -> Self {
+        self.meaning = meaning;
+        self
     }
 
     /// Sets the conversation before the question, oldest first. A generator that only quotes
@@ -369,6 +380,10 @@ impl Extractive {
         request: GenerateRequest<'_>,
         sink: &Sink,
     ) -> Result<GeneratedAnswer, GenerateError> {
+        if let Some(text) = welcome(&self.library, &DocumentFilter::default(), request.question) {
+            send_words(sink, &text).await?;
+            return Ok(GeneratedAnswer::answered(Vec::new()).text(text));
+        }
         let question = stand_alone(&self.library, request.question, request.earlier);
         let question = question.as_deref().unwrap_or(request.question);
         let mut answer = QuotedAnswer {
@@ -384,11 +399,18 @@ impl Extractive {
         } else {
             usize::MAX
         };
+        let near = match request.meaning {
+            Some(meaning) => compared(request.context, meaning).await,
+            None => Nearness::default(),
+        };
+        // It is of the whole question.
+        let none = Nearness::default();
+        let near_part = if parts.len() > 1 { &none } else { &near };
         let mut unanswered = Vec::new();
         let mut confidence = 0.0;
         for part in &parts {
             // A dozen chunks take a few milliseconds, so this stays on the runtime's thread.
-            let found = extract(&self.library, part, request.context);
+            let found = extract(&self.library, part, request.context, near_part);
             match found.verdict {
                 Verdict::Answer => {
                     confidence += found.confidence() / parts.len() as f64;
@@ -405,7 +427,7 @@ impl Extractive {
             let answered = GeneratedAnswer::answered(answer.citations).confidence(confidence);
             return Ok(answered.text(answer.text));
         }
-        let found = extract(&self.library, question, request.context);
+        let found = extract(&self.library, question, request.context, &near);
         if found.quoted.is_empty() {
             let text = if self.library.chunk_count() == 0 {
                 NO_DOCUMENTS

@@ -170,6 +170,188 @@ pub(crate) const COPULAS: [&str; 16] = [
 pub(crate) const ASKS_FOR_PERSON: [&str; 8] =
     ["who", "whom", "whose", "author", "authors", "wer", "qui", "quién"];
 
+/// Pairs of characters, and single ones, that Chinese, Japanese and Korean questions are asked with.
+pub(crate) const QUESTION_PAIRS: [&str; 37] = [
+    "什么", "什麼", "怎么", "怎麼", "如何", "为什", "為什", "哪里", "哪裡", "哪个", "哪個", "多少", "是谁",
+    "是誰", "谁", "誰", "几个", "幾個", "请问", "何", "何で", "何が", "何を", "誰が", "무엇", "엇인", "언제",
+    "어디", "누가", "어떻", "떻게", "왜", "인가", "니까", "나요", "은가", "까요",
+];
+
+/// What a caption begins with, in lower case, and what a question about a figure contains.
+pub(crate) const CAPTION_LABELS: [&str; 9] = [
+    "figure",
+    "fig.",
+    "table",
+    "listing",
+    "abbildung",
+    "abb.",
+    "tabelle",
+    "tableau",
+    "figura",
+];
+
+/// Question words for a reason.
+pub(crate) const ASKS_FOR_REASON: [&str; 5] = ["why", "warum", "wieso", "pourquoi", "reason"];
+
+/// What a sentence that gives a reason contains, in lower case.
+pub(crate) const REASON_PHRASES: [&str; 17] = [
+    "because",
+    "so that",
+    "in order to",
+    "due to",
+    "reason",
+    "to avoid",
+    "to prevent",
+    "to counteract",
+    "since ",
+    "otherwise",
+    "therefore",
+    "thus",
+    "which allows",
+    "which means",
+    "weil ",
+    "damit ",
+    "parce que",
+];
+
+/// Units of time, in lower case.
+pub(crate) const TIME_UNITS: [&str; 30] = [
+    "nanoseconds",
+    "microseconds",
+    "milliseconds",
+    "ms",
+    "second",
+    "seconds",
+    "sec",
+    "secs",
+    "s",
+    "minute",
+    "minutes",
+    "min",
+    "mins",
+    "hour",
+    "hours",
+    "h",
+    "day",
+    "days",
+    "week",
+    "weeks",
+    "month",
+    "months",
+    "year",
+    "years",
+    "sekunden",
+    "minuten",
+    "stunden",
+    "tage",
+    "wochen",
+    "jahre",
+];
+
+/// Words of a question about who wrote a document.
+pub(crate) const AUTHOR_WORDS: [&str; 11] = [
+    "author",
+    "authors",
+    "writer",
+    "writers",
+    "coauthor",
+    "coauthors",
+    "autor",
+    "autoren",
+    "verfasser",
+    "auteur",
+    "auteurs",
+];
+/// Verbs that say that someone wrote a document.
+pub(crate) const WROTE_WORDS: [&str; 8] = [
+    "wrote",
+    "written",
+    "write",
+    "authored",
+    "geschrieben",
+    "schrieb",
+    "écrit",
+    "published",
+];
+/// Verbs and nouns that say when a document appeared.
+pub(crate) const PUBLISHED_WORDS: [&str; 6] = [
+    "published",
+    "publication",
+    "appeared",
+    "appear",
+    "veröffentlicht",
+    "publié",
+];
+/// Words that ask what a document is about.
+pub(crate) const SUMMARY_WORDS: [&str; 17] = [
+    "summarise",
+    "summarize",
+    "summary",
+    "summaries",
+    "overview",
+    "tldr",
+    "gist",
+    "abstract",
+    "contribution",
+    "contributions",
+    "findings",
+    "conclusion",
+    "conclusions",
+    "zusammenfassung",
+    "zusammenfassen",
+    "fasse",
+    "résumé",
+];
+/// Words that mean a document without naming it, or that only phrase a question about one.
+pub(crate) const DOCUMENT_WORDS: [&str; 46] = [
+    "paper",
+    "papers",
+    "article",
+    "document",
+    "documents",
+    "doc",
+    "docs",
+    "text",
+    "report",
+    "book",
+    "guide",
+    "manual",
+    "thesis",
+    "file",
+    "pdf",
+    "page",
+    "work",
+    "study",
+    "essay",
+    "about",
+    "give",
+    "list",
+    "name",
+    "names",
+    "main",
+    "key",
+    "short",
+    "brief",
+    "briefly",
+    "quick",
+    "please",
+    "tell",
+    "show",
+    "idea",
+    "point",
+    "points",
+    "who",
+    "whom",
+    "when",
+    "year",
+    "date",
+    "contents",
+    "content",
+    "whole",
+    "entire",
+    "dokument",
+];
+
 /// Words at the start of a sentence that refer to the one before.
 pub(crate) const REFERS_BACK: [&str; 24] = [
     "it",

@@ -16,6 +16,7 @@ mod render;
 pub(crate) mod steps;
 pub(crate) mod stream;
 pub(crate) mod thoughts;
+pub(crate) mod welcome;
 pub(crate) mod write;
 
 pub use error::{AnswerError, AnswerErrorKind, MAX_QUESTION_BYTES};

@@ -6,7 +6,9 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::quantity::Quantity;
 use crate::Library;
-use crate::answer::lexicon::{ASKS_FOR_PERSON, COPULAS, DEFINITION_STARTS};
+use crate::answer::lexicon::{
+    ASKS_FOR_PERSON, ASKS_FOR_REASON, CAPTION_LABELS, COPULAS, DEFINITION_STARTS, REASON_PHRASES,
+};
 use crate::search::analyzer::Language;
 
 /// The fit of [`Quantity`] that counts fully.
@@ -20,6 +22,10 @@ pub(crate) struct Asked {
     quantity: Quantity,
     version: bool,
     person: bool,
+    /// Whether a reason is asked for.
+    reason: bool,
+    /// Whether a figure or table is asked about.
+    figure: bool,
     /// The stems of X of "What is X?".
     subject: HashSet<String>,
     /// How many words X has.
@@ -28,6 +34,7 @@ pub(crate) struct Asked {
 
 impl Asked {
     pub(crate) fn of(library: &Library, question: &str, language: Language) -> Self {
+        let question = &*library.well_spelled(question);
         let lower = question.to_lowercase();
         let asked = lower.trim().trim_end_matches(['?', '.', '!']);
         let does = asked.strip_prefix("what does ");
@@ -42,6 +49,8 @@ impl Asked {
             quantity: Quantity::of(library, question),
             version: lower.contains("version"),
             person: lower.unicode_words().any(|word| ASKS_FOR_PERSON.contains(&word)),
+            figure: lower.unicode_words().any(|word| CAPTION_LABELS.contains(&word)),
+            reason: lower.unicode_words().any(|word| ASKS_FOR_REASON.contains(&word)),
             subject: library.terms_in(subject, language).into_iter().collect(),
             subject_words: subject.unicode_words().count(),
         }
@@ -53,7 +62,13 @@ impl Asked {
         let number = if fit > 0.0 { (fit / FULL_FIT).max(0.5) } else { 0.0 };
         let version = f32::from(u8::from(self.version && has_version(sentence)));
         let person = f32::from(u8::from(self.person && has_name(sentence)));
-        number.max(version).max(person)
+        let reason = f32::from(u8::from(self.reason && gives_reason(sentence)));
+        number.max(version).max(person).max(reason)
+    }
+
+    /// Returns whether a figure or table is asked about.
+    pub(crate) fn is_of_figure(&self) -> bool {
+        self.figure
     }
 
     /// Returns whether a sentence defines what the question asks about: it begins with it, and says
@@ -84,7 +99,7 @@ fn has_version(text: &str) -> bool {
 }
 
 /// Returns whether a text contains two words with a capital in a row, the second not at its start.
-fn has_name(text: &str) -> bool {
+pub(crate) fn has_name(text: &str) -> bool {
     let words: Vec<&str> = text.unicode_words().collect();
     words.windows(2).any(|pair| {
         pair.iter().all(|word| {
@@ -92,6 +107,21 @@ fn has_name(text: &str) -> bool {
             letters.next().is_some_and(char::is_uppercase) && letters.next().is_some_and(char::is_lowercase)
         })
     })
+}
+
+/// Returns whether a sentence says why.
+fn gives_reason(sentence: &str) -> bool {
+    let lower = sentence.to_lowercase();
+    REASON_PHRASES.iter().any(|phrase| lower.contains(phrase))
+}
+
+/// Returns whether a text contains a year from 1900 to 2099.
+pub(crate) fn has_year(text: &str) -> bool {
+    let is_year = |word: &str| {
+        let starts = word.starts_with("19") || word.starts_with("20");
+        word.len() == 4 && starts && word.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    text.unicode_words().any(is_year)
 }
 
 #[cfg(test)]
@@ -109,6 +139,13 @@ mod tests {
             ("who wrote it?", "It was written long ago.", false),
             ("how many heads are there", "There are eight heads.", true),
             ("what is a head", "There are eight heads.", false),
+            (
+                "why is it scaled?",
+                "To counteract this effect, it is scaled.",
+                true,
+            ),
+            ("why is it scaled?", "It is scaled by two.", false),
+            ("how long did it take?", "It took 3.5 days.", true),
         ];
         for (question, sentence, wanted) in cases {
             let asked = Asked::of(&library, question, Language::English);

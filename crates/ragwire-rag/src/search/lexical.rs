@@ -111,9 +111,19 @@ pub(crate) fn query_terms(analyzer: &Analyzer, query: &str, languages: &[Languag
     for token in analyzer.tokens(query, first) {
         let known = terms.iter().any(|term| term.spellings.contains(&token.term));
         if !known && terms.len() < MAX_QUERY_TERMS {
+            let joined: String = token
+                .term
+                .chars()
+                .filter(|letter| letter.is_alphanumeric())
+                .collect();
+            let mut spellings = vec![token.term];
+            // `d_k` is `dk` in the text of a PDF. A number is another one without its marks.
+            if joined != spellings[0] && joined.starts_with(char::is_alphabetic) {
+                spellings.push(joined);
+            }
             terms.push(QueryTerm {
                 form: token.form,
-                spellings: vec![token.term],
+                spellings,
                 factor: 1.0,
             });
         }

@@ -1,11 +1,13 @@
 //! Search: the lexical index, vector stores, query planning, ranking and fusion.
 
+pub(crate) mod about;
 pub(crate) mod analyzer;
 pub(crate) mod asked;
 pub(crate) mod follow_up;
 pub(crate) mod index;
 pub(crate) mod lexical;
 pub(crate) mod lines;
+pub(crate) mod meaning;
 pub(crate) mod plan;
 mod quantity;
 pub(crate) mod rank;

@@ -1,7 +1,7 @@
 //! Whether a question asks for a number, and how well a sentence provides one.
 
 use crate::Library;
-use crate::answer::lexicon::{NUMBERED_PARTS, QUANTITY_PHRASES, is_quantity};
+use crate::answer::lexicon::{NUMBERED_PARTS, QUANTITY_PHRASES, TIME_UNITS, is_quantity};
 
 /// Number of words after a number that may name what it counts: `8 parallel attention layers, or
 /// heads`.
@@ -17,6 +17,8 @@ pub(crate) enum Quantity {
     None,
     /// Any number.
     Number,
+    /// A number with a unit of time.
+    Duration,
     /// A number of these, as the index spells them.
     Count(Vec<String>),
 }
@@ -28,6 +30,12 @@ impl Quantity {
             let counted: Vec<&str> = lower[at..].split_whitespace().skip(2).take(2).collect();
             return Self::Count(library.terms(&counted.join(" ")));
         }
+        if ["how long", "wie lange"]
+            .iter()
+            .any(|phrase| lower.contains(phrase))
+        {
+            return Self::Duration;
+        }
         if QUANTITY_PHRASES.iter().any(|phrase| lower.contains(phrase)) {
             Self::Number
         } else {
@@ -35,7 +43,7 @@ impl Quantity {
         }
     }
 
-    /// Returns 3 for a sentence that counts what was asked for, 1 for another one with a number,
+    /// Returns 3 for a sentence that counts what was asked for or gives a time that was asked for, 1 for another one with a number,
     /// and 0 for one without a number or if no number is asked for.
     pub(crate) fn fit(&self, library: &Library, sentence: &str) -> f32 {
         if matches!(self, Self::None) {
@@ -50,6 +58,9 @@ impl Quantity {
                 continue;
             }
             fit = fit.max(1.0);
+            if matches!(self, Self::Duration) && words.get(at + 1).is_some_and(|next| is_time(next)) {
+                return COUNTING;
+            }
             if let Self::Count(counted) = self {
                 let after = words[at + 1..]
                     .iter()
@@ -64,6 +75,11 @@ impl Quantity {
         }
         fit
     }
+}
+
+fn is_time(word: &str) -> bool {
+    let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
+    TIME_UNITS.contains(&bare.to_lowercase().as_str())
 }
 
 /// Returns `true` for a number in digits or words. `[20]` is a citation of the document, not a
@@ -101,6 +117,8 @@ mod tests {
             ),
             ("What score was reached?", "It reached 28.4 points.", 1.0),
             ("What is attention?", "It reached 28.4 points.", 0.0),
+            ("How long did training take?", "It took 3.5 days.", COUNTING),
+            ("How long did training take?", "It has 3 layers.", 1.0),
             ("how many ", "It reached 28.4 points.", 1.0),
         ];
         for (question, sentence, fit) in cases {

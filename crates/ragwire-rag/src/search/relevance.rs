@@ -9,7 +9,7 @@ use crate::documents::sentences;
 use crate::search::analyzer::Language;
 use crate::search::asked::Asked;
 use crate::search::lines::is_title;
-use crate::search::terms::{Term, coverage, question_terms, with_apostrophes};
+use crate::search::terms::{Term, coverage, question_terms};
 use crate::{Hit, Library};
 
 /// How much each property counts, as a share of the best hit's score. The weights are those of a
@@ -62,7 +62,7 @@ pub(crate) fn by_relevance(library: &Library, query: &str, hits: Vec<Hit>) -> Ve
     }
     let lower = query.to_lowercase();
     let about_changes = ABOUT_CHANGES.iter().any(|word| lower.contains(word));
-    let language = library.language_of(&with_apostrophes(query));
+    let language = library.language_of(&library.well_spelled(query));
     let asked = Asked::of(library, query, language);
     let passages: Vec<Passage> = hits.iter().map(|hit| Passage::read(library, hit)).collect();
     let headings: HashSet<&String> = passages

@@ -6,12 +6,13 @@ use std::collections::HashSet;
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::Library;
-use crate::search::analyzer::is_ideograph;
+use crate::answer::lexicon::QUESTION_PAIRS;
+use crate::search::analyzer::{Run, is_hangul, is_hiragana, runs};
 use crate::search::lexical::MAX_QUERY_BYTES;
 
 /// Words that questions are phrased with, in addition to the index's stop words. They express that
 /// something is asked, but not what.
-const QUESTION_WORDS: [&str; 43] = [
+const QUESTION_WORDS: [&str; 46] = [
     "many",
     "much",
     "use",
@@ -55,6 +56,9 @@ const QUESTION_WORDS: [&str; 43] = [
     "summary",
     "overview",
     "meaning",
+    "take",
+    "takes",
+    "took",
 ];
 /// Words with a dropped apostrophe before the last letter. `its`, `well` and `ill` are words of their own.
 const CONTRACTED_WITH_IS: [&str; 11] = [
@@ -99,14 +103,15 @@ impl Term {
 /// stop words.
 pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
     let question = &question[..question.floor_char_boundary(MAX_QUERY_BYTES)];
-    let question = &*with_apostrophes(question);
+    let question = &*library.well_spelled(question);
     let mut found: Vec<Term> = Vec::new();
     let unseen = library.unseen_weight();
     let languages = library.query_languages(question);
     let first = languages.first().copied().unwrap_or_default();
-    let words: Vec<(&str, Vec<String>, Vec<String>)> = words(question)
+    let words: Vec<(Run<'_>, Vec<String>, Vec<String>)> = runs(question)
         .into_iter()
-        .map(|word| {
+        .map(|run| {
+            let (Run::Word(word) | Run::Paired(word)) = run;
             let stems = library.terms_in(word, first);
             // A stop word of the question's language does not count in the others either.
             let others = languages.get(1..).filter(|_| !stems.is_empty());
@@ -115,7 +120,7 @@ pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
                 .iter()
                 .filter_map(|language| library.terms_in(word, *language).into_iter().next());
             let others = others.filter(|other| !stems.contains(other)).collect();
-            (word, stems, others)
+            (run, stems, others)
         })
         .collect();
     // Reading all weights at once costs little more than reading one.
@@ -124,43 +129,36 @@ pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
         .flat_map(|(_, stems, others)| stems.iter().chain(others).cloned())
         .collect();
     let mut weights = library.weights(&all).into_iter();
-    for (word, stems, others) in words {
-        // An identifier is its whole if the library has it, otherwise its parts.
+    for (run, stems, others) in words {
         let mut spelled: Vec<(String, f32)> = stems.into_iter().zip(&mut weights).collect();
         let others: Vec<(String, f32)> = others.into_iter().zip(&mut weights).collect();
-        let others = others.into_iter().filter(|(_, weight)| *weight < unseen);
-        let whole_is_known = spelled.first().is_some_and(|(_, weight)| *weight < unseen);
-        if word.starts_with(is_ideograph) {
-            // All pairs of characters count: which of them are words is not known.
-        } else if spelled.len() > 1 && spelled.iter().any(|(_, weight)| *weight < unseen) {
-            if whole_is_known {
-                spelled.truncate(1);
-            } else {
-                spelled.remove(0);
-            }
-        } else {
-            spelled.truncate(1);
+        let mut others: Vec<(String, f32)> = others
+            .into_iter()
+            .filter(|(_, weight)| *weight < unseen)
+            .collect();
+        match run {
+            Run::Paired(_) => spelled = without_bounds(spelled, unseen),
+            Run::Word(_) => whole_or_parts(&mut spelled, unseen),
         }
-        let mut others: Vec<(String, f32)> = others.collect();
         for (stem, weight) in spelled {
+            let (word, is_question_word) = match run {
+                Run::Paired(_) => (stem.clone(), asks(&stem)),
+                Run::Word(word) => {
+                    let lower = word.to_lowercase();
+                    (word.to_owned(), QUESTION_WORDS.contains(&lower.as_str()))
+                }
+            };
             let (stem, weight) = match others.iter().map(|(_, weight)| *weight).min_by(f32::total_cmp) {
                 // A word of another language of the library.
                 Some(other) => (stem, weight.min(other)),
-                None => corrected(library, word, stem, weight, unseen),
+                None => corrected(library, &word, stem, weight, unseen),
             };
             if found.len() < MAX_TERMS && found.iter().all(|seen| !seen.stems.contains(&stem)) {
-                let is_question_word = QUESTION_WORDS.contains(&word.to_lowercase().as_str());
                 let share = if is_question_word {
                     QUESTION_WORD_SHARE
                 } else {
                     1.0
                 };
-                let word = if word.starts_with(is_ideograph) {
-                    stem.as_str()
-                } else {
-                    word
-                };
-                let word = word.to_owned();
                 let mut stems = vec![stem];
                 stems.extend(others.drain(..).map(|(other, _)| other));
                 found.push(Term {
@@ -205,30 +203,57 @@ pub(crate) fn with_apostrophes(question: &str) -> Cow<'_, str> {
     with.into()
 }
 
-/// Returns the words of a question, and each run of characters that are written without spaces.
-fn words(question: &str) -> Vec<&str> {
-    let mut words: Vec<&str> = Vec::new();
-    let mut run: Option<std::ops::Range<usize>> = None;
-    for (at, word) in question.unicode_word_indices() {
-        let end = at + word.len();
-        if !word.starts_with(is_ideograph) {
-            words.extend(run.take().map(|run| &question[run]));
-            words.push(word);
-        } else if let Some(open) = run.as_mut().filter(|open| open.end == at) {
-            open.end = end;
-        } else {
-            words.extend(run.replace(at..end).map(|run| &question[run]));
-        }
+/// Leaves of an identifier its whole if the library has it, otherwise its parts.
+fn whole_or_parts(spelled: &mut Vec<(String, f32)>, unseen: f32) {
+    let is_known = |(_, weight): &(String, f32)| *weight < unseen;
+    let has_known_part = spelled.len() > 1 && spelled.iter().any(is_known);
+    if has_known_part && !spelled.first().is_some_and(is_known) {
+        spelled.remove(0);
+    } else {
+        spelled.truncate(1);
     }
-    words.extend(run.map(|run| &question[run]));
-    words
+}
+
+/// Leaves out the pairs of a run that the library does not have because they are not within a word:
+/// those beside a known pair or one that only asks, which shares a character with them. After the known beginning of a Korean
+/// word all of them are left out, because they are its particles.
+fn without_bounds(spelled: Vec<(String, f32)>, unseen: f32) -> Vec<(String, f32)> {
+    let is_settled = |(pair, weight): &(String, f32)| *weight < unseen || asks(pair);
+    let known: Vec<bool> = spelled.iter().map(is_settled).collect();
+    let is_kept = |at: usize, pair: &str| {
+        let beside = |beside: Option<usize>| beside.and_then(|at| known.get(at)) == Some(&true);
+        let after_beginning = is_hangul(pair) && known.first() == Some(&true);
+        known[at] || !(beside(at.checked_sub(1)) || beside(Some(at + 1)) || after_beginning)
+    };
+    let numbered = spelled.into_iter().enumerate();
+    numbered
+        .filter(|(at, (pair, _))| is_kept(*at, pair))
+        .map(|(_, one)| one)
+        .collect()
+}
+
+/// Returns whether a pair of characters only says that something is asked, or is grammar.
+fn asks(pair: &str) -> bool {
+    is_hiragana(pair) || QUESTION_PAIRS.contains(&pair)
 }
 
 /// Returns the term that a misspelled word probably means, with its weight.
 fn corrected(library: &Library, word: &str, stem: String, weight: f32, unseen: f32) -> (String, f32) {
     // A name in capitals is not a typing mistake.
     let is_name = word.chars().next().is_some_and(char::is_uppercase);
-    if weight < unseen || is_name {
+    if weight < unseen {
+        return (stem, weight);
+    }
+    // `d_k` is `dk` in the text of a PDF, and `e-mail` is `email`.
+    let joined: String = stem.chars().filter(|letter| letter.is_alphanumeric()).collect();
+    if joined != stem
+        && joined.starts_with(char::is_alphabetic)
+        && let Some(weight) = library.weights(std::slice::from_ref(&joined)).first()
+        && *weight < unseen
+    {
+        return (joined, *weight);
+    }
+    if is_name {
         return (stem, weight);
     }
     match library.correction(word) {
@@ -256,14 +281,67 @@ pub(crate) fn coverage(terms: &[Term], holds: impl Fn(&Term) -> bool) -> f32 {
 mod tests {
     use super::*;
     use crate::test_data::library_with_a_rare_word;
+    use crate::{LibraryLimits, ParseLimits, parse};
 
     #[test]
-    fn characters_without_spaces_are_pairs() {
-        assert_eq!(words("用 rust 训练模型？OK"), ["用", "rust", "训练模型", "OK"]);
+    fn pairs_across_words_and_particles_do_not_count() {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        let text = "训练需要三天。模型有八层。\n\n모델 학습";
+        let parsed = parse("a.md", text.as_bytes(), &ParseLimits::default()).unwrap();
+        library.add("a.md", &parsed).unwrap();
+        let cases: [(&str, &[&str]); 5] = [
+            ("训练模型", &["训练", "模型"]),
+            ("猫咪模型", &["猫咪", "模型"]),
+            ("모델은", &["모델"]),
+            ("모델에서는", &["모델"]),
+            ("고양이", &["고양", "양이"]),
+        ];
+        for (question, wanted) in cases {
+            let terms = question_terms(&library, question);
+            let found: Vec<_> = terms.iter().map(|term| term.word.as_str()).collect();
+            assert_eq!(found, wanted, "{question}");
+        }
+        let asking = question_terms(&library, "什么ですか");
+        assert!(asking.iter().all(|term| term.is_question_word), "{asking:?}");
+    }
+
+    #[test]
+    fn an_identifier_is_found_without_its_marks() {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        let parsed = parse(
+            "a.md",
+            "Divide by √dk. Send an email.".as_bytes(),
+            &ParseLimits::default(),
+        )
+        .unwrap();
+        library.add("a.md", &parsed).unwrap();
+        let terms = question_terms(&library, "Why √d_k? And what is D_k, or x_z?");
+        let found: Vec<_> = terms
+            .iter()
+            .map(|term| (term.stems[0].as_str(), term.known))
+            .collect();
+        assert_eq!(found, [("dk", true), ("x_z", false)]);
+        let hits = library.search("√d_k", 5).unwrap();
+        assert_eq!(hits.len(), 1);
+    }
+
+    #[test]
+    fn a_misspelled_stop_word_is_a_stop_word() {
         let library = library_with_a_rare_word();
-        let terms = question_terms(&library, "训练模型");
-        let found: Vec<_> = terms.iter().map(|term| term.word.as_str()).collect();
-        assert_eq!(found, ["训练", "练模", "模型"]);
+        for (question, wanted) in [
+            ("what is teh optimizer", "what is the optimizer"),
+            ("waht is the optimizer", "what is the optimizer"),
+            ("wich optimizer is used", "which optimizer is used"),
+            // Another letter makes another word, and so does a capital.
+            ("what is a whale optimizer", "what is a whale optimizer"),
+            ("What is Teh optimizer", "What is Teh optimizer"),
+            // Nothing else is asked for.
+            ("what is a form", "what is a form"),
+        ] {
+            assert_eq!(library.well_spelled(question), wanted);
+        }
+        let terms = question_terms(&library, "what is teh optimizer");
+        assert_eq!(terms.len(), 1, "{terms:?}");
     }
 
     #[test]

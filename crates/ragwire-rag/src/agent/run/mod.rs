@@ -1,6 +1,7 @@
 //! Runs one question through all steps and emits an event as each step begins or ends, in the order
 //! in which Forge's page shows them.
 
+mod by_meaning;
 mod fallback;
 mod traverse;
 
@@ -14,14 +15,16 @@ use super::{AgentQuestion, Parts};
 use crate::answer::cache::Lookup;
 use crate::answer::error::AnswerError;
 use crate::answer::figures::{count, milliseconds};
-use crate::answer::generate::GenerateRequest;
+use crate::answer::generate::{GenerateRequest, send_words};
 use crate::answer::judge::{
     Expansion, Gate, Grade, Judgement, LexicalJudge, NextStep, Progress, SearchRecord, ToolSpec,
 };
 use crate::answer::steps::{WriteSteps, check_schema, checked, write_answer};
+use crate::answer::welcome::welcome;
 use crate::graph::GraphTraverse;
 use crate::models::{ModelError, Rank};
 use crate::search::follow_up::stand_alone;
+use crate::search::meaning::Meaning;
 use crate::search::plan::{self, Plan};
 use crate::search::tools::{SearchResults, Tool, ToolError};
 use crate::{GeneratedAnswer, Hit, Level, SearchTools, search::rank};
@@ -74,6 +77,11 @@ pub(super) async fn run(
 ) -> Result<Metadata, AnswerError> {
     let prompt = checked(&question.prompt)?;
     check_schema(question.schema.as_ref(), parts.generator.has_structured_results())?;
+    if question.schema.is_none()
+        && let Some(text) = welcome(&parts.library, &question.filter, prompt)
+    {
+        return greet(parts, prompt, text, sink).await;
+    }
     if parts.library.chunk_count() == 0 {
         return Err(AnswerError::NoDocuments);
     }
@@ -91,6 +99,7 @@ pub(super) async fn run(
         usage: None,
         explanation_ids: ExplanationIds::default(),
         searches_words: false,
+        meaning: None,
         failures: Failures::default(),
     };
     // An answer that depends on a conversation is only valid within it, one that follows
@@ -126,6 +135,16 @@ pub(super) async fn run(
     }
 }
 
+/// Answers without a search what no document can answer.
+async fn greet(parts: &Parts, prompt: &str, text: String, sink: &Sink) -> Result<Metadata, AnswerError> {
+    let judge = LexicalJudge::new(Arc::clone(&parts.library));
+    sink.send(Judgement::lexical(judge.analysis(prompt, &[])).event(prompt))
+        .await?;
+    send_words(sink, &text).await?;
+    let answered = GeneratedAnswer::answered(Vec::new());
+    Ok(answered.metadata().mode(Mode::Direct.as_str()))
+}
+
 struct AgentAnswer {
     generated: GeneratedAnswer,
     sources: Vec<Source>,
@@ -152,6 +171,8 @@ struct Run<'a> {
     explanation_ids: ExplanationIds,
     /// Whether the embedder failed in this turn.
     searches_words: bool,
+    /// Compares texts with the question, once the gate or the writer needs it.
+    meaning: Option<Meaning>,
     failures: Failures,
 }
 
@@ -352,7 +373,8 @@ impl Run<'_> {
 
     /// Grades hits. Where the gate says so, ambiguous hits are replaced by their sections.
     async fn gate(&mut self, hits: &[Hit]) -> Result<CragAction, AnswerError> {
-        let grades = self.parts.judge.grade(&self.query, hits).await?;
+        let mut grades = self.parts.judge.grade(&self.query, hits).await?;
+        self.grade_by_meaning(hits, &mut grades).await?;
         self.add_usage(grades.usage.as_ref());
         let action = Gate::of(&grades.value).action;
         let mut last = grades.value.clone();
@@ -361,7 +383,8 @@ impl Run<'_> {
             let ambiguous = (0..hits.len()).filter(|at| grades.value[*at].class == CragClass::Ambiguous);
             let wider = self.parents(hits, ambiguous.collect()).await?;
             let texts: Vec<Hit> = wider.iter().map(|(_, hit)| hit.clone()).collect();
-            let again = self.parts.judge.grade(&self.query, &texts).await?;
+            let mut again = self.parts.judge.grade(&self.query, &texts).await?;
+            self.grade_by_meaning(&texts, &mut again).await?;
             self.add_usage(again.usage.as_ref());
             for ((at, wider), grade) in wider.into_iter().zip(again.value) {
                 // A section that scores lower than its passage does not replace it.
@@ -466,6 +489,7 @@ impl Run<'_> {
     /// Writes the answer, verifies it if the question asks for that, and assembles the turn's
     /// metadata.
     async fn write(&mut self, context: Vec<Hit>, mode: Mode) -> Result<AgentAnswer, AnswerError> {
+        let meaning = self.take_meaning().await?;
         let tool = self.searched.first().map_or("", |searched| &searched.tool);
         let request = GenerateRequest::new(self.prompt, &context, tool)
             .earlier(&self.question.earlier)
@@ -474,7 +498,10 @@ impl Run<'_> {
         let steps = WriteSteps::new(&*self.parts.generator)
             .verifier(self.question.verify.then_some(&*self.parts.judge))
             .sources_last(self.question.sources_last);
-        let mut written = write_answer(request, steps, self.sink).await?;
+        let mut written = write_answer(request.meaning(meaning.as_ref()), steps, self.sink).await?;
+        if let Some(error) = meaning.as_ref().and_then(Meaning::failure) {
+            self.failures.add(FailedPart::Embedder, error.code());
+        }
         self.pool.credit(&mut written.generated.citations);
         self.add_usage(written.judge_usage.take().as_ref());
         let tools_used = std::mem::take(&mut self.tools_used);

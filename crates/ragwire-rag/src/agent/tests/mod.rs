@@ -1,5 +1,6 @@
 //! Whole turns: the order of events, the answer, and the code of each failure.
 
+mod by_meaning;
 mod fallback;
 mod traverse;
 mod usage;

@@ -9,13 +9,16 @@
 
 mod segments;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use self::segments::{Segment, segments};
+use crate::search::about::{About, AboutDocument};
 use crate::search::analyzer::Language;
 use crate::search::asked::Asked;
+use crate::search::lexical::indexed_text;
 use crate::search::lines::LineKind;
+use crate::search::meaning::{ANSWERS, IS_FAR, IS_NEAR, Meaning};
 use crate::search::terms::{Term, coverage, question_terms};
 use crate::{Hit, Library};
 
@@ -45,6 +48,9 @@ const COMPLETE: f32 = 0.99;
 const MIN_SHARE_OF_BEST: f32 = 0.75;
 /// The same if the first one defines what the question asks about: then that is the answer.
 const MIN_SHARE_OF_DEFINITION: f32 = 0.9;
+/// A further quote must itself cover this share of what the first one covers of the question: its
+/// position alone makes no quote answer.
+const MIN_SHARE_OF_OWN: f32 = 0.5;
 /// If the score of the first hit is so many times that of the second, only the first one is quoted: it
 /// is clearly the best.
 const CLEAR_LEAD: f32 = 1.3;
@@ -64,6 +70,8 @@ const RANK_WORTH: f32 = 1.5;
 const RANK_FALL: f32 = 0.2;
 /// What the kind of answer that is asked for is worth.
 const KIND_WORTH: f32 = 0.5;
+/// What the nearness of the first sentence to the question is worth.
+const MEANING_WORTH: f32 = 1.0;
 /// What a definition of the thing asked about is worth.
 const DEFINITION_WORTH: f32 = 0.25;
 /// Cost of a quote that begins with a question, which is a heading or an entry of a table of
@@ -77,6 +85,10 @@ const DEPENDENT_COST: f32 = 0.15;
 const UNTITLED_COST: f32 = 0.1;
 /// Cost of a quote of lines that are not sentences: a table of contents or an index.
 const FRAGMENTS_COST: f32 = 0.4;
+/// Cost of a quote of headings, labels and captions alone, and of one that begins with the caption of a
+/// figure or table although none is asked for.
+const LABEL_COST: f32 = 0.5;
+const CAPTION_COST: f32 = 0.3;
 /// Cost of a quote that begins with a listing, which is found by the words that it happens to contain.
 const LISTING_COST: f32 = 0.3;
 /// Factor for a bibliography, which names every subject and answers nothing.
@@ -93,6 +105,8 @@ const NEAR: f32 = 0.34;
 /// The confidence in quotes that cover the whole question: of the answers of the tuning half that do,
 /// so many hold the fact.
 const MAX_CONFIDENCE: f64 = 0.8;
+/// What the beginning of a document is taken to cover of a question about it, which it does not repeat.
+const ABOUT_COVERAGE: f32 = 0.75;
 /// An unknown word is mentioned in the answer from this share of the question's weight on.
 const UNKNOWN_SHARE: f32 = 0.2;
 
@@ -146,29 +160,77 @@ struct Candidate {
     range: Range<usize>,
     stems: HashSet<String>,
     coverage: f32,
+    /// The share of the question that it covers without its headings.
+    own: f32,
     /// Whether it begins with a definition of what the question asks about.
     defines: bool,
     worth: f32,
 }
 
+/// How near sentences are to the question by their meaning, by the text that was compared. Empty without
+/// an embedder.
+pub(super) type Nearness = HashMap<String, f32>;
+
+/// Compares the sentences that may be quoted with the question. The first ones are compared if there are
+/// too many.
+pub(super) async fn compared(hits: &[Hit], meaning: &Meaning) -> Nearness {
+    let mut texts: Vec<String> = Vec::new();
+    for hit in hits.iter().take(QUOTED_HITS) {
+        let segments = segments(&hit.chunk.text).into_iter();
+        let sentences = segments.filter(|segment| segment.kind == LineKind::Prose);
+        texts.extend(sentences.map(|segment| compared_text(hit, &segment)));
+    }
+    let near = meaning.nearness(texts.clone()).await;
+    let known = texts.into_iter().zip(near);
+    known.filter_map(|(text, near)| Some((text, near?))).collect()
+}
+
+/// Returns the text of a sentence as an indexer embeds it, so that a stored vector is used.
+fn compared_text(hit: &Hit, segment: &Segment<'_>) -> String {
+    indexed_text(hit.chunk.heading.as_deref(), segment.text).into_owned()
+}
+
+/// Returns whether a word of a question is a name or a number: it has a capital that is not that of the
+/// first word, or a digit.
+fn is_name(word: &str, question: &str) -> bool {
+    let is_first = question.trim_start().starts_with(word);
+    word.contains(|letter: char| letter.is_ascii_digit())
+        || (!is_first && word.starts_with(char::is_uppercase))
+}
+
 /// Chooses the quotes that answer a question from its hits, best hit first.
-pub(super) fn extract(library: &Library, question: &str, hits: &[Hit]) -> Extract {
+pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Nearness) -> Extract {
     let terms = question_terms(library, question);
     let reader = Reader {
         library,
         terms: &terms,
+        near,
         asked: Asked::of(library, question, library.language_of(question)),
     };
     let all: f32 = terms.iter().map(|term| term.weight).sum();
     let unknown = terms
         .iter()
         .filter(|term| !term.known && !term.is_question_word && term.weight >= all * UNKNOWN_SHARE);
+    // A word that the library does not have may be another word for what it has; a name is not.
+    let best = near.values().copied().fold(0.0, f32::max);
+    let by_meaning = best >= ANSWERS;
+    let unknown = unknown.filter(|term| !by_meaning || is_name(&term.word, question));
     let unknown: Vec<String> = unknown.map(|term| term.word.clone()).collect();
+    if let Some(about) = AboutDocument::of(library, question) {
+        let quoted = about_quotes(library, &about, hits);
+        if !quoted.is_empty() {
+            return Extract {
+                verdict: Verdict::Answer,
+                quoted,
+                unknown: Vec::new(),
+            };
+        }
+    }
     let nearest = hits
         .iter()
         .map(|hit| reader.passage_coverage(hit))
         .fold(0.0, f32::max);
-    if nearest < NEAR {
+    if nearest < NEAR && best < IS_NEAR {
         return Extract {
             unknown,
             ..Extract::default()
@@ -188,7 +250,7 @@ pub(super) fn extract(library: &Library, question: &str, hits: &[Hit]) -> Extrac
     let covered = quoted.iter().map(|quote| quote.coverage).fold(0.0, f32::max);
     let verdict = if quoted.is_empty() {
         Verdict::Nothing
-    } else if covered >= ANSWERING && unknown.is_empty() {
+    } else if covered >= ANSWERING && unknown.is_empty() && (near.is_empty() || best >= IS_FAR) {
         Verdict::Answer
     } else {
         quoted.truncate(MAX_CLOSEST);
@@ -207,6 +269,7 @@ struct Reader<'a> {
     library: &'a Library,
     terms: &'a [Term],
     asked: Asked,
+    near: &'a Nearness,
 }
 
 impl Reader<'_> {
@@ -256,12 +319,28 @@ impl Reader<'_> {
                 }
             })
             .collect();
+        let nears: Vec<f32> = segments
+            .iter()
+            .map(|segment| {
+                self.near
+                    .get(&compared_text(hit, segment))
+                    .copied()
+                    .unwrap_or_default()
+            })
+            .collect();
         for (from, segment) in segments.iter().enumerate() {
-            let (to, held) = self.grown(&segments, &stems, from);
+            let (to, held) = self.grown(&segments, &stems, &nears, from);
             let own = self.covered(&held);
-            if own == 0.0 && below < HEADING_COVERAGE {
+            let next = nears
+                .get(from + 1)
+                .filter(|_| from < to)
+                .copied()
+                .unwrap_or_default();
+            let meaning = nears[from].max(SECOND_SHARE * next);
+            if own == 0.0 && below < HEADING_COVERAGE && meaning < IS_NEAR {
                 continue;
             }
+            let as_covered = (meaning * ANSWERING / ANSWERS).min(1.0);
             let near = coverage(self.terms, |term| term.is_in(&held) || term.is_in(&above));
             let second = covered.get(from + 1).filter(|_| from < to);
             let second_share = if segment.is_title() { 1.0 } else { SECOND_SHARE };
@@ -272,7 +351,8 @@ impl Reader<'_> {
                 + FIRST_WORTH * first
                 + TOP_WORTH * below / (1 + from) as f32
                 + rank
-                + kind;
+                + kind
+                + MEANING_WORTH * meaning;
             let defines = self.asked.is_defined_by(self.library, segment.text, language);
             if defines {
                 worth += DEFINITION_WORTH;
@@ -293,11 +373,19 @@ impl Reader<'_> {
                 worth -= LISTING_COST;
             }
             worth -= FRAGMENTS_COST * fragments_share(&segments[from..=to]);
+            let names_caption = segment.is_title() && segments.get(from + 1).is_some_and(Segment::is_caption);
+            let is_label = |segment: &Segment<'_>| segment.is_title() || segment.is_caption();
+            if segments[from..=to].iter().all(is_label) {
+                worth -= LABEL_COST;
+            } else if (segment.is_caption() || names_caption) && !self.asked.is_of_figure() {
+                worth -= CAPTION_COST;
+            }
             candidates.push(Candidate {
                 hit: at,
                 range: segment.start..segments[to].end,
                 stems: held,
-                coverage: near,
+                coverage: near.max(as_covered),
+                own: own.max(as_covered),
                 defines,
                 worth: worth * share,
             });
@@ -309,10 +397,12 @@ impl Reader<'_> {
         &self,
         segments: &[Segment<'_>],
         stems: &[HashSet<String>],
+        nears: &[f32],
         from: usize,
     ) -> (usize, HashSet<String>) {
         let mut held = stems[from].clone();
         let mut to = from;
+        let has_all = |held: &HashSet<String>| self.covered(held) >= COMPLETE || nears[from] >= ANSWERS;
         while let Some(next) = segments.get(to + 1) {
             let (last, bytes) = (&segments[to], segments[to].end - segments[from].start);
             let with = next.end - segments[from].start;
@@ -320,7 +410,7 @@ impl Reader<'_> {
             if with > QUOTE_BYTES && !(in_listing && with <= LISTING_BYTES) {
                 break;
             }
-            let is_complete = !last.leads_in() && !last.is_question() && self.covered(&held) >= COMPLETE;
+            let is_complete = !last.leads_in() && !last.is_question() && has_all(&held);
             if is_complete && segments.len() <= FEW_SENTENCES {
                 break;
             }
@@ -339,12 +429,72 @@ impl Reader<'_> {
             to += 1;
             held.extend(stems[to].iter().cloned());
         }
-        // A lead-in without what it leads to is left out, unless it is all.
+        // A lead-in without what it leads to is left out, unless it is all, and so is a formula that is
+        // cut within brackets.
+        if let Some(whole) = before_cut_formula(&segments[from..=to]) {
+            to = from + whole;
+        }
         while to > from && (segments[to].leads_in() || segments[to].is_question()) {
             to -= 1;
         }
         (to, held)
     }
+}
+
+/// Returns the index of the last segment before a formula that the quote does not contain to its end,
+/// or `None` if it contains all of them: a line that is no sentence opens a bracket that stays open.
+fn before_cut_formula(quote: &[Segment<'_>]) -> Option<usize> {
+    let (mut open, mut begin) = (0, 0);
+    for (at, segment) in quote.iter().enumerate() {
+        let is_sentence = segment.text.ends_with(['.', '!', '?', ':', '。']);
+        if segment.kind != LineKind::Prose || (open == 0 && is_sentence) {
+            continue;
+        }
+        if open == 0 {
+            begin = at;
+        }
+        open += segment.text.matches(['(', '[']).count();
+        open = open.saturating_sub(segment.text.matches([')', ']']).count());
+    }
+    (open > 0).then(|| begin.checked_sub(1)).flatten()
+}
+
+/// Returns the quotes that answer a question about a document, from its beginning.
+fn about_quotes(library: &Library, about: &AboutDocument, hits: &[Hit]) -> Vec<Quoted> {
+    let mut quoted = Vec::new();
+    for (at, hit) in hits.iter().enumerate() {
+        if quoted.len() == MAX_CLOSEST || !about.is_answered_by(library, &hit.chunk) {
+            continue;
+        }
+        let segments = segments(&hit.chunk.text);
+        let tells = |segment: &Segment<'_>| match about.about {
+            // A name and an address may be in two sentences of a line.
+            About::Authors | About::Date => {
+                let line = hit.chunk.text.lines().nth(segment.line).unwrap_or_default();
+                about.is_told_by(line)
+            }
+            About::Summary => !segment.is_title() && !segment.is_caption(),
+        };
+        let Some(from) = segments.iter().position(tells) else {
+            continue;
+        };
+        let mut to = from;
+        while let Some(next) = segments.get(to + 1)
+            && next.end - segments[from].start <= QUOTE_BYTES
+            && tells(next)
+        {
+            to += 1;
+        }
+        quoted.push(Quoted {
+            hit: at,
+            range: segments[from].start..segments[to].end,
+            coverage: ABOUT_COVERAGE,
+        });
+        if about.about == About::Summary {
+            break;
+        }
+    }
+    quoted
 }
 
 /// Returns the share of the lines that are not sentences, except in the list after a lead-in.
@@ -368,10 +518,14 @@ fn without_repetition(candidates: Vec<Candidate>) -> Vec<Quoted> {
         };
         best.worth * share
     });
+    let least_own = candidates.first().map_or(0.0, |best| MIN_SHARE_OF_OWN * best.own);
     let mut chosen: Vec<Candidate> = Vec::new();
     for candidate in candidates {
         if chosen.len() == MAX_QUOTES || candidate.worth < least {
             break;
+        }
+        if candidate.own < least_own {
+            continue;
         }
         let repeats = |other: &Candidate| {
             let overlaps = other.hit == candidate.hit
@@ -413,7 +567,10 @@ mod tests {
 
     fn answer(library: &Library, question: &str) -> String {
         let hits = library.search(question, 8).unwrap();
-        let extract = extract(library, question, &hits);
+        answer_from(&hits, &extract(library, question, &hits, &Nearness::default()))
+    }
+
+    fn answer_from(hits: &[Hit], extract: &Extract) -> String {
         let text: Vec<_> = extract
             .quoted
             .iter()
@@ -472,7 +629,7 @@ mod tests {
         }
         for question in refused {
             let hits = library.search(question, 8).unwrap();
-            if extract(&library, question, &hits).verdict == Verdict::Answer {
+            if extract(&library, question, &hits, &Nearness::default()).verdict == Verdict::Answer {
                 wrong.push(question);
             }
         }
@@ -502,7 +659,7 @@ mod tests {
         // The library has no such verbs, and needs none.
         for question in ["Explain the owl", "Describe robins", "Summarise carps"] {
             let hits = library.search(question, 5).unwrap();
-            let found = extract(&library, question, &hits);
+            let found = extract(&library, question, &hits, &Nearness::default());
             assert_eq!(
                 (found.verdict, found.unknown),
                 (Verdict::Answer, Vec::new()),
@@ -522,6 +679,59 @@ mod tests {
         assert!(text.contains("270 degrees"), "{text}");
         let text = answer(&library, "Does a carp eat plants, Unicorn?");
         assert!(text.contains("A carp eats plants all day."), "{text}");
+    }
+
+    #[test]
+    fn captions_and_labels_are_no_sentences() {
+        let text = "# Model\n\nScaled Robin Attention\n\nFigure 2: Robin attention in the model, from left to right.\n\nIn the text below it is said that robin attention lets a model read all words at once.";
+        let library = library("model.md", text.as_bytes());
+        for (question, wanted) in [
+            ("How does robin attention work?", "In the text below"),
+            ("What does figure 2 show of robin attention?", "Figure 2:"),
+        ] {
+            let hits = library.search(question, 8).unwrap();
+            let found = extract(&library, question, &hits, &Nearness::default());
+            let first = &found.quoted[0];
+            let quote = &hits[first.hit].chunk.text[first.range.clone()];
+            assert!(
+                quote.contains(wanted) && quote.contains("Figure") == question.contains("figure"),
+                "{question}: {quote}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_quote_does_not_end_within_a_formula() {
+        let text = "# Attention\n\nWe divide each by √dk. We compute the matrix of outputs as softmax.\n\nAttention(Q, K, V ) = softmax( QK\n\nT\n\n√d k";
+        let library = library("a.md", text.as_bytes());
+        let text = answer(&library, "Why do they divide by √d_k?");
+        assert!(
+            text.contains("divide each by √dk") && !text.contains("QK"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn questions_about_the_paper_are_answered_from_its_beginning() {
+        let text = "# On Birds\n\nAnn Lee ann@birds.org Ben Poe ben@birds.org\n\n# Abstract\n\nWe show that a robin sings at dawn, and measure how long it sings in each of the seasons. It sings longest in May.\n\n# Results\n\nThe training took 3.5 days.";
+        let library = library("birds.md", text.as_bytes());
+        for (question, wanted) in [
+            (
+                "Who wrote the paper?",
+                "(0.75) Ann Lee ann@birds.org Ben Poe ben@birds.org",
+            ),
+            (
+                "Summarise the paper",
+                "(0.75) We show that a robin sings at dawn, and measure how long it sings in each of the seasons. It sings longest in May.",
+            ),
+        ] {
+            let hits = library.search("birds", 8).unwrap();
+            let found = extract(&library, question, &hits, &Nearness::default());
+            assert_eq!(found.verdict, Verdict::Answer, "{question}");
+            let text = answer_from(&hits, &found);
+            assert_eq!(text, wanted, "{question}");
+        }
+        assert!(answer(&library, "How long did training take?").contains("3.5 days"));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::answer::lexicon::REFERS_BACK;
+use crate::answer::lexicon::{CAPTION_LABELS, REFERS_BACK};
 use crate::documents::sentences;
 use crate::search::lines::{LineKind, is_title, line_kinds};
 
@@ -41,6 +41,17 @@ impl Segment<'_> {
             .unwrap_or_default()
             .to_lowercase();
         self.kind == LineKind::Prose && REFERS_BACK.contains(&first.as_str())
+    }
+
+    /// Returns whether it is the caption of a figure or table: `Figure 2: …`.
+    pub(super) fn is_caption(&self) -> bool {
+        let mut words = self.text.split_whitespace();
+        let label = words.next().unwrap_or_default().to_lowercase();
+        let number = words.next().unwrap_or_default();
+        self.kind == LineKind::Prose
+            && CAPTION_LABELS.contains(&label.as_str())
+            && number.starts_with(|letter: char| letter.is_ascii_digit())
+            && number.ends_with([':', '.'])
     }
 
     pub(super) fn is_question(&self) -> bool {

@@ -1,5 +1,6 @@
 //! Queries: words, `"phrases in quotes"`, `prefixes*`, and corrections of typing mistakes.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -19,6 +20,10 @@ const TWO_MISTAKES_LETTERS: usize = 10;
 /// Where it is decided whether the library knows a word, shorter words are corrected only if a letter
 /// is missing, doubled or swapped with its neighbour: `nation` is not a misspelled `notion`.
 const MIN_CERTAIN_LETTERS: usize = 7;
+/// Misspelled stop words have so many letters, and a letter is missing or doubled only in longer ones.
+const MIN_STOP_WORD_LETTERS: usize = 3;
+const MAX_STOP_WORD_LETTERS: usize = 12;
+const LONG_STOP_WORD_LETTERS: usize = 4;
 /// The letters at the start of a word that are taken as right.
 const RIGHT_LETTERS: usize = 1;
 /// Terms of one segment that are compared with a misspelled word, or that a prefix stands for.
@@ -70,7 +75,8 @@ impl Library {
         // Before the lock is taken: a thread that takes it twice waits forever for a writer that waits
         // in between.
         let languages = self.query_languages(query);
-        let mut terms = query_terms(&self.analyzer, &with_apostrophes(query), &languages);
+        let spelled = self.well_spelled(query);
+        let mut terms = query_terms(&self.analyzer, &spelled, &languages);
         let found = self.database.read(|connection| {
             let shared = self.read();
             for prefix in prefixes(query) {
@@ -176,6 +182,55 @@ impl Library {
     /// Returns the weight of a term that no document contains.
     pub fn unseen_weight(&self) -> f32 {
         rarity(self.read().lexicon.passages, 0)
+    }
+
+    /// Returns a question with the apostrophes and stop words that are meant: `what is the` for `whats
+    /// teh`. A word that the library has is left as it is, and so is the question if nothing but stop
+    /// words would be left.
+    pub(crate) fn well_spelled<'a>(&self, question: &'a str) -> Cow<'a, str> {
+        let question = with_apostrophes(question);
+        let language = self.language_of(&question);
+        let mut spelled = String::new();
+        let mut end = 0;
+        for (at, word) in question.unicode_word_indices() {
+            if let Some(meant) = self.stop_word_meant(word, language) {
+                spelled.extend([&question[end..at], meant]);
+                end = at + word.len();
+            }
+        }
+        if end == 0 {
+            return question;
+        }
+        spelled.push_str(&question[end..]);
+        if self.terms_in(&spelled, language).is_empty() {
+            return question;
+        }
+        spelled.into()
+    }
+
+    /// Returns the stop word that a word probably means: two neighbouring letters are swapped, or in a
+    /// longer word one is missing or doubled. A word with another letter is another word.
+    fn stop_word_meant(&self, word: &str, language: Language) -> Option<&'static str> {
+        let letters = word.chars().count();
+        let is_word = word.chars().all(char::is_lowercase);
+        if !is_word || !(MIN_STOP_WORD_LETTERS..=MAX_STOP_WORD_LETTERS).contains(&letters) {
+            return None;
+        }
+        let [term] = &self.terms_in(word, language)[..] else {
+            return None;
+        };
+        let is_meant = |meant: &&str| {
+            let length = meant.chars().count();
+            let is_long = letters.min(length) >= LONG_STOP_WORD_LETTERS;
+            (length == letters || is_long)
+                && length.abs_diff(letters) <= 1
+                && keeps_all_letters(meant, word)
+                && strsim::osa_distance(meant, word) == 1
+        };
+        // The same one whatever their order.
+        let meant = self.analyzer.stop_words(language).filter(is_meant).min()?;
+        let is_known = self.weights(std::slice::from_ref(term)).first() < Some(&self.unseen_weight());
+        (!is_known).then_some(meant)
     }
 
     /// Returns the term of the library that a word means that it does not contain: that of

@@ -3,21 +3,22 @@
 //!
 //! An identifier gives the whole and its parts: `worker_threads` gives `worker_thread`, `worker`
 //! and `thread`. Chinese and Japanese text gives pairs of adjacent characters, because it has no
-//! spaces between words.
+//! spaces between words, and so does Korean text, whose words end in particles.
 
 use std::collections::HashMap;
 
 use unicode_segmentation::UnicodeSegmentation;
 
+mod irregular;
 mod language;
 mod split;
 
 pub(crate) use language::Language;
-pub(crate) use split::is_ideograph;
+pub(crate) use split::{Run, is_hangul, is_hiragana, runs};
 
 /// Incremented whenever the same text gives other terms than before, so that an index on disk can
 /// detect that it is out of date.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// Longer words are cut off: they are data, which is not typed into a search.
 const MAX_TERM_BYTES: usize = 64;
 /// How many words of a text decide its language.
@@ -90,25 +91,19 @@ impl Analyzer {
     /// Returns the terms of a text in order.
     pub(crate) fn tokens(&self, text: &str, language: Language) -> Vec<Token> {
         let mut tokens = Vec::new();
-        let mut ideographs: Vec<char> = Vec::new();
-        let mut end_of_last = 0;
-        for (at, word) in text.unicode_word_indices() {
-            let mut letters = word.chars();
-            if let (Some(only), None) = (letters.next(), letters.next())
-                && is_ideograph(only)
-            {
-                if at != end_of_last {
-                    pairs(&mut ideographs, &mut tokens);
-                }
-                ideographs.push(only);
-                end_of_last = at + word.len();
-                continue;
+        for run in runs(text) {
+            match run {
+                Run::Word(word) => self.word(word, language, &mut tokens),
+                Run::Paired(run) => pairs(run, &mut tokens),
             }
-            pairs(&mut ideographs, &mut tokens);
-            self.word(word, language, &mut tokens);
         }
-        pairs(&mut ideographs, &mut tokens);
         tokens
+    }
+
+    /// Returns the stop words of a language, in no order.
+    pub(crate) fn stop_words(&self, language: Language) -> impl Iterator<Item = &'static str> {
+        let in_language = move |(_, bits): &(&&'static str, &u32)| **bits & language.bit() != 0;
+        self.stop_words.iter().filter(in_language).map(|(word, _)| *word)
     }
 
     /// Returns the terms of a text in the language that its stop words suggest, otherwise English.
@@ -163,7 +158,11 @@ impl Analyzer {
         if self.stop_bits(lower) & language.bit() != 0 {
             return None;
         }
-        let stem = self.stemmers[language as usize].stem(lower);
+        let base = match language {
+            Language::English => irregular::base(lower),
+            _ => lower,
+        };
+        let stem = self.stemmers[language as usize].stem(base);
         let term = split::fold(&stem);
         (!term.is_empty()).then(|| Token {
             term,
@@ -177,19 +176,18 @@ impl Analyzer {
     }
 }
 
-/// Moves a run of characters that are written without spaces to the tokens, as pairs. A single
-/// character is one token.
-fn pairs(run: &mut Vec<char>, tokens: &mut Vec<Token>) {
+/// Adds a run of characters as pairs of neighbours. A single character is one token.
+fn pairs(run: &str, tokens: &mut Vec<Token>) {
     let token = |term: String| Token {
         form: term.clone(),
         term,
         is_part: false,
     };
-    if let [only] = run[..] {
+    let letters: Vec<char> = run.chars().collect();
+    if let [only] = letters[..] {
         tokens.push(token(only.to_string()));
     }
-    tokens.extend(run.windows(2).map(|pair| token(pair.iter().collect())));
-    run.clear();
+    tokens.extend(letters.windows(2).map(|pair| token(pair.iter().collect())));
 }
 
 #[cfg(test)]
@@ -241,12 +239,28 @@ mod tests {
     }
 
     #[test]
-    fn chinese_and_japanese_give_pairs() {
+    fn chinese_japanese_and_korean_give_pairs() {
+        let cases: &[(&str, &[&str])] = &[
+            ("模型训练 用 rust", &["模型", "型训", "训练", "用", "rust"]),
+            // A name in Katakana is a run of its own, and part of a longer one.
+            ("東京タワー", &["東京", "タワ", "ワー"]),
+            ("データベース", &["デー", "ータ", "タベ", "ベー", "ース"]),
+            // The particle of a noun makes another word, but not another first pair.
+            ("모델은 Rust로", &["모델", "델은", "rust", "로"]),
+            ("모델을", &["모델", "델을"]),
+        ];
+        for (text, wanted) in cases {
+            assert_eq!(terms(text, Language::English), *wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn irregular_forms_are_the_same_word() {
         assert_eq!(
-            terms("模型训练 用 rust", Language::English),
-            ["模型", "型训", "训练", "用", "rust"]
+            terms("wrote written Writing took take matrices", Language::English),
+            ["write", "write", "write", "take", "take", "matrix"]
         );
-        assert_eq!(terms("東京タワー", Language::English), ["東京", "タワー"]);
+        assert_eq!(terms("wrote", Language::German), ["wrot"]);
     }
 
     #[test]

@@ -1,9 +1,81 @@
-//! Characters and parts of words.
+//! Characters, words and parts of words.
 
-/// Returns whether a character is written without spaces around its word: Han and Hiragana.
-pub(crate) fn is_ideograph(letter: char) -> bool {
-    matches!(letter, '\u{3041}'..='\u{309f}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
-        | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3134f}')
+use unicode_segmentation::UnicodeSegmentation;
+
+/// A piece of a text without spaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Run<'a> {
+    /// A word.
+    Word(&'a str),
+    /// Characters of one [`Script`], of which pairs are searched.
+    Paired(&'a str),
+}
+
+/// A script in which a space does not separate a word from the next one or from its particles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Script {
+    /// Han and Hiragana, which a sentence mixes.
+    Ideographs,
+    Katakana,
+    Hangul,
+}
+
+impl Script {
+    fn of(letter: char) -> Option<Self> {
+        match letter {
+            '\u{3041}'..='\u{309f}'
+            | '\u{3400}'..='\u{4dbf}'
+            | '\u{4e00}'..='\u{9fff}'
+            | '\u{f900}'..='\u{faff}'
+            | '\u{20000}'..='\u{3134f}' => Some(Self::Ideographs),
+            '\u{30a1}'..='\u{30fa}' | '\u{30fc}'..='\u{30ff}' => Some(Self::Katakana),
+            '\u{1100}'..='\u{11ff}' | '\u{3131}'..='\u{318e}' | '\u{ac00}'..='\u{d7a3}' => Some(Self::Hangul),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the words of a text, and the runs of characters that are searched as pairs, in order.
+pub(crate) fn runs(text: &str) -> Vec<Run<'_>> {
+    let mut runs = Vec::new();
+    // The bounds of the run that is still open, and its script.
+    let mut open: Option<(usize, usize, Script)> = None;
+    for (at, word) in text.unicode_word_indices() {
+        let mut rest = (at, word);
+        while let Some(first) = rest.1.chars().next() {
+            let script = Script::of(first);
+            let length = rest.1.find(|letter| Script::of(letter) != script);
+            let (piece, after) = rest.1.split_at(length.unwrap_or(rest.1.len()));
+            let (start, end) = (rest.0, rest.0 + piece.len());
+            match (&mut open, script) {
+                (Some((_, last, running)), Some(script)) if *last == start && *running == script => {
+                    *last = end
+                }
+                (_, script) => {
+                    runs.extend(open.take().map(|(start, end, _)| Run::Paired(&text[start..end])));
+                    match script {
+                        Some(script) => open = Some((start, end, script)),
+                        None => runs.push(Run::Word(piece)),
+                    }
+                }
+            }
+            rest = (end, after);
+        }
+    }
+    runs.extend(open.map(|(start, end, _)| Run::Paired(&text[start..end])));
+    runs
+}
+
+/// Returns whether a pair is of Hiragana alone, which Japanese writes its grammar with.
+pub(crate) fn is_hiragana(pair: &str) -> bool {
+    pair.chars()
+        .all(|letter| matches!(letter, '\u{3041}'..='\u{309f}'))
+}
+
+/// Returns whether a pair is Korean, whose words begin with what they mean and end in particles.
+pub(crate) fn is_hangul(pair: &str) -> bool {
+    pair.chars()
+        .all(|letter| Script::of(letter) == Some(Script::Hangul))
 }
 
 /// Removes the accents of Latin letters.

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tokio::task::spawn_blocking;
 
 use crate::models::{Embed, ModelError, Side};
+use crate::search::about::AboutDocument;
 use crate::search::index::other_vectors;
 use crate::search::relevance::by_relevance;
 use crate::search::retrieve::{Retrieve, RetrieveError, RetrieveRequest, fuse};
@@ -199,6 +200,11 @@ impl SearchTools {
         self
     }
 
+    /// Returns the embedder, if vectors are searched.
+    pub(crate) fn embedder(&self) -> Option<&Arc<dyn Embed>> {
+        self.embedder.as_ref()
+    }
+
     /// Returns the tool's name in events and citations.
     pub fn name(&self, tool: Tool) -> &'static str {
         match tool {
@@ -358,6 +364,9 @@ impl SearchTools {
             let hits =
                 library.search_in(&query, limit.saturating_mul(READ_PER_HIT).max(MIN_READ), &filter)?;
             let mut hits = by_relevance(&library, &query, hits);
+            if let Some(about) = AboutDocument::of(&library, &query) {
+                hits = about.lead(&library, &filter, hits)?;
+            }
             hits.truncate(limit);
             Ok::<_, LibraryError>(hits)
         };

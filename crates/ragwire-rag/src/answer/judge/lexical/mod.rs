@@ -18,7 +18,9 @@ use super::{
 use crate::answer::differ::Traits;
 use crate::documents::sentences;
 use crate::models::{Boxed, ChatMessage};
+use crate::search::about::AboutDocument;
 use crate::search::follow_up::stand_alone;
+use crate::search::meaning::{ANSWERS, IS_FAR, IS_NEAR};
 use crate::search::plan::Plan;
 use crate::search::terms::{Term, coverage, question_terms};
 use crate::{Hit, Library};
@@ -125,7 +127,13 @@ impl LexicalJudge {
             .map(|hit| f64::from(hit.score))
             .filter(|score| score.is_finite());
         let best = best.fold(0.0, f64::max);
+        let about = AboutDocument::of(&self.library, question);
         let grade = |hit: &Hit| {
+            // The beginning of a document does not repeat what is asked about it.
+            let is_beginning = |about: &AboutDocument| about.is_answered_by(&self.library, &hit.chunk);
+            if about.as_ref().is_some_and(is_beginning) {
+                return Grade::new(1.0, THRESHOLDS);
+            }
             let (held, _) = self.read(hit).held(&terms);
             let rank = f64::from(hit.score) / best;
             let rank = if rank.is_finite() {
@@ -249,6 +257,24 @@ impl<'a> HitStems<'a> {
         let best = sentences.fold((0.0, ""), |best, one| if one.0 > best.0 { one } else { best });
         (best.0 + AROUND_SHARE * (around - best.0), best.1)
     }
+}
+
+/// Returns the grade of a passage that is so near to the question by its meaning: the better one of
+/// both, but a passage about something else does not answer, whatever words it has.
+pub(crate) fn with_meaning(grade: Grade, near: f32) -> Grade {
+    let Thresholds { upper, lower } = THRESHOLDS;
+    let between = |from: f32, to: f32| f64::from((near - from) / (to - from)).clamp(0.0, 1.0);
+    // A hair below the upper threshold, so that the passage may answer but does not.
+    let below = upper * 0.99;
+    let by_meaning = if near >= ANSWERS {
+        upper + (1.0 - upper) * between(ANSWERS, 1.0)
+    } else if near >= IS_NEAR {
+        lower + (below - lower) * between(IS_NEAR, ANSWERS)
+    } else {
+        lower * 0.99 * between(0.0, IS_NEAR)
+    };
+    let most = if near < IS_FAR { below } else { 1.0 };
+    Grade::new(grade.score.max(by_meaning).min(most), THRESHOLDS)
 }
 
 /// Returns `true` if a question asks how things are related: it contains `relate`, `between`,

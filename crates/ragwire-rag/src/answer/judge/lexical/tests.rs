@@ -61,14 +61,14 @@ async fn questions_are_analysed() {
             "When was it first seen?",
             &conversation,
             Simple,
-            &["eat carp When was it first seen?"],
+            &["When was it first seen carp eat"],
             Mode::Direct,
         ),
         (
             "And why?",
             &conversation,
             Simple,
-            &["eat carp And why?"],
+            &["And why carp eat"],
             Mode::Direct,
         ),
         (
@@ -92,7 +92,7 @@ async fn questions_are_analysed() {
         assert_eq!((found, as_mode), (*complexity, *mode), "{question}");
         let mut queries: Vec<_> = queries.iter().map(String::as_str).collect();
         // The order of two equally rare words does not matter.
-        if let Some(first) = queries.first_mut().filter(|first| first.starts_with("carp eat ")) {
+        if let Some(first) = queries.first_mut().filter(|first| first.ends_with(" eat carp")) {
             *first = sub_queries[0];
         }
         assert_eq!(queries, *sub_queries, "{question}");

@@ -1,0 +1,274 @@
+//! Questions about a document as a whole, which its text does not repeat: who wrote it, when, and what
+//! it is about. They are answered from its beginning.
+
+use std::collections::HashSet;
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use crate::answer::lexicon::{AUTHOR_WORDS, DOCUMENT_WORDS, PUBLISHED_WORDS, SUMMARY_WORDS, WROTE_WORDS};
+use crate::search::asked::{has_name, has_year};
+use crate::{Chunk, DocumentFilter, DocumentKind, Hit, Library, LibraryError};
+
+/// The passages of a document that are read as its beginning.
+const OPENING_PASSAGES: u32 = 4;
+/// How many of them join the hits.
+const MAX_OPENINGS: usize = 2;
+/// The share of a library's text from which on a document is meant if none is named.
+const DOMINANT_SHARE: f64 = 0.8;
+/// The fewest bytes of text that say what a document is about.
+const MIN_SUMMARY_BYTES: usize = 120;
+/// Innermost headings of a summary, in lower case.
+const SUMMARY_HEADINGS: [&str; 10] = [
+    "abstract",
+    "summary",
+    "overview",
+    "introduction",
+    "about",
+    "preface",
+    "zusammenfassung",
+    "einleitung",
+    "résumé",
+    "resumen",
+];
+
+/// What is asked about a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum About {
+    Authors,
+    Date,
+    Summary,
+}
+
+/// A question about a document as a whole.
+#[derive(Debug)]
+pub(crate) struct AboutDocument {
+    pub(crate) about: About,
+    /// The stems of the words that name the document; empty if none does.
+    subject: HashSet<String>,
+    /// Whether a paper is asked for, which is rarely a Markdown file.
+    names_paper: bool,
+}
+
+impl AboutDocument {
+    /// Returns what `question` asks about a document, or `None` if it asks about something else.
+    pub(crate) fn of(library: &Library, question: &str) -> Option<Self> {
+        let question = library.well_spelled(question);
+        let lower = question.to_lowercase();
+        let words: Vec<&str> = lower.unicode_words().collect();
+        let has = |list: &[&str]| words.iter().any(|word| list.contains(word));
+        let asks_who = has(&["who", "whom", "by", "wer", "qui", "quién"]);
+        let asks_when = has(&["when", "year", "date", "wann", "quand"]);
+        let about = if has(&AUTHOR_WORDS) || (asks_who && has(&WROTE_WORDS)) {
+            About::Authors
+        } else if asks_when && (has(&PUBLISHED_WORDS) || has(&WROTE_WORDS)) {
+            About::Date
+        } else if has(&SUMMARY_WORDS) || (words.first() == Some(&"what") && words.last() == Some(&"about")) {
+            About::Summary
+        } else {
+            return None;
+        };
+        let lists: [&[&str]; 5] = [
+            &AUTHOR_WORDS,
+            &WROTE_WORDS,
+            &PUBLISHED_WORDS,
+            &SUMMARY_WORDS,
+            &DOCUMENT_WORDS,
+        ];
+        let language = library.language_of(&question);
+        let named = words
+            .iter()
+            .filter(|word| !lists.iter().any(|list| list.contains(*word)));
+        Some(Self {
+            about,
+            subject: named.flat_map(|word| library.terms_in(word, language)).collect(),
+            names_paper: has(&["paper", "papers", "pdf", "article", "thesis"]),
+        })
+    }
+
+    /// Returns whether a passage is at the beginning of a document that the question may mean, and has
+    /// what it asks for.
+    pub(crate) fn is_answered_by(&self, library: &Library, chunk: &Chunk) -> bool {
+        chunk.ordinal < OPENING_PASSAGES
+            && self.names(library, &chunk.document_id, &chunk.document_name)
+            && match self.about {
+                About::Authors | About::Date => chunk.text.lines().any(|line| self.is_told_by(line)),
+                About::Summary => summarises(chunk) || (chunk.ordinal == 0 && has_prose(chunk)),
+            }
+    }
+
+    /// Returns whether a line has what the question asks for.
+    pub(crate) fn is_told_by(&self, line: &str) -> bool {
+        match self.about {
+            About::Authors => {
+                let lower = line.to_lowercase();
+                let says_so = lower.unicode_words().any(|word| AUTHOR_WORDS.contains(&word))
+                    || lower.starts_with("by ")
+                    || lower.contains("written by");
+                has_name(line) && (says_so || lower.contains('@'))
+            }
+            About::Date => has_year(line),
+            About::Summary => !line.trim().is_empty(),
+        }
+    }
+
+    fn names(&self, library: &Library, document_id: &str, name: &str) -> bool {
+        if self.subject.is_empty() {
+            return true;
+        }
+        let name = library.name_text(document_id, name);
+        let stems: HashSet<String> = library
+            .terms_in(&name, library.language_of(&name))
+            .into_iter()
+            .collect();
+        self.subject.is_subset(&stems)
+    }
+
+    /// Returns the document that is meant: the one that is named, otherwise the one that the library
+    /// mostly consists of, the only paper, or that of the best hit.
+    fn document(&self, library: &Library, filter: &DocumentFilter, hits: &[Hit]) -> Option<String> {
+        let of_hit = |hit: &Hit| hit.chunk.document_id.clone();
+        if !self.subject.is_empty() {
+            let named = |hit: &&Hit| self.names(library, &hit.chunk.document_id, &hit.chunk.document_name);
+            return hits.iter().find(named).map(of_hit);
+        }
+        let selected = library.matching(filter);
+        let documents: Vec<_> = selected.iter().filter_map(|id| library.document(id)).collect();
+        let bytes: u64 = documents.iter().map(|document| document.text_bytes).sum();
+        let dominates = |bytes: u64, all: u64| bytes as f64 >= DOMINANT_SHARE * all as f64;
+        if let Some(document) = documents
+            .iter()
+            .find(|document| dominates(document.text_bytes, bytes))
+        {
+            return Some(document.id.clone());
+        }
+        let mut papers = documents
+            .iter()
+            .filter(|document| document.kind == DocumentKind::Pdf);
+        match (self.names_paper, papers.next(), papers.next()) {
+            (true, Some(only), None) => Some(only.id.clone()),
+            // Each of several documents has a beginning: the hits say which one is meant.
+            (true | false, _, _) => hits.first().map(of_hit),
+        }
+    }
+
+    /// Puts the passages at the beginning of the document that is meant before `hits`, if they have what
+    /// is asked for.
+    pub(crate) fn lead(
+        &self,
+        library: &Library,
+        filter: &DocumentFilter,
+        hits: Vec<Hit>,
+    ) -> Result<Vec<Hit>, LibraryError> {
+        let Some(document_id) = self.document(library, filter, &hits) else {
+            return Ok(hits);
+        };
+        let mut openings: Vec<Chunk> = Vec::new();
+        for ordinal in 0..OPENING_PASSAGES {
+            let passage = library.chunk(&format!("{document_id}-{ordinal}"))?;
+            openings.extend(passage.filter(|chunk| self.is_answered_by(library, chunk)));
+        }
+        // An abstract is before the preface that it follows.
+        openings.sort_by_key(|chunk| self.about == About::Summary && !summarises(chunk));
+        openings.truncate(MAX_OPENINGS);
+        let best = hits.first().map_or(1.0, |hit| hit.score);
+        let is_opening = |hit: &Hit| openings.iter().any(|chunk| chunk.id == hit.chunk.id);
+        let rest: Vec<Hit> = hits.into_iter().filter(|hit| !is_opening(hit)).collect();
+        let openings = openings.into_iter().map(|chunk| Hit::new(chunk, best));
+        Ok(openings.chain(rest).collect())
+    }
+}
+
+/// Returns whether the heading of a passage is that of a summary.
+fn summarises(chunk: &Chunk) -> bool {
+    let heading = chunk.heading.as_deref().unwrap_or_default();
+    let last = heading.rsplit(" > ").next().unwrap_or_default().to_lowercase();
+    let plain = last.trim_start_matches(|letter: char| !letter.is_alphabetic());
+    SUMMARY_HEADINGS.contains(&plain) && has_prose(chunk)
+}
+
+/// Returns whether a passage has a line long enough to say what a document is about.
+fn has_prose(chunk: &Chunk) -> bool {
+    chunk
+        .text
+        .lines()
+        .any(|line| line.len() >= MIN_SUMMARY_BYTES && line.contains(". "))
+        || chunk
+            .text
+            .lines()
+            .any(|line| line.trim_end().ends_with('.') && line.len() >= MIN_SUMMARY_BYTES / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{LibraryLimits, ParseLimits, parse};
+
+    const PAPER: &str = "# On Birds\n\nAnn Lee ann@birds.org Ben Poe ben@birds.org\n\nConference of Birds, May 2019\n\n# Abstract\n\nWe show that a robin sings at dawn, and measure how long it sings in each of the seasons of a year.\n\n# Results\n\nThe paper of Max Moe was wrong.";
+    const OTHER: &str = "# On Fish\n\nA carp eats plants all day long, and a pike eats other fish whenever it can get one of them.";
+
+    fn library(files: &[(&str, &str)]) -> Library {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        for (name, text) in files {
+            library
+                .add(
+                    name,
+                    &parse(name, text.as_bytes(), &ParseLimits::default()).unwrap(),
+                )
+                .unwrap();
+        }
+        library
+    }
+
+    fn first(library: &Library, question: &str) -> Option<String> {
+        let about = AboutDocument::of(library, question)?;
+        let hits = library.search(question, 10).unwrap();
+        let hits = about.lead(library, &DocumentFilter::default(), hits).unwrap();
+        let hit = hits.into_iter().next()?;
+        about
+            .is_answered_by(library, &hit.chunk)
+            .then_some(hit.chunk.text)
+    }
+
+    #[test]
+    fn questions_about_a_document_lead_to_its_beginning() {
+        let library = library(&[("birds.md", PAPER), ("fish.md", OTHER)]);
+        let cases = [
+            ("Who wrote the paper on birds?", Some("Ann Lee")),
+            ("Who are the authors of On Birds?", Some("Ann Lee")),
+            (
+                "When was the paper on birds published?",
+                Some("Conference of Birds, May 2019"),
+            ),
+            ("Summarise the paper on birds", Some("We show that")),
+            ("What is the birds paper about?", Some("We show that")),
+            ("What is fish about?", Some("A carp eats")),
+            // Neither names a document.
+            ("Who wrote Hamlet?", None),
+            ("Summarise the seasons", None),
+            ("When does a robin sing?", None),
+        ];
+        for (question, wanted) in cases {
+            let found = first(&library, question);
+            assert_eq!(
+                found
+                    .as_deref()
+                    .map(|text| wanted.is_some_and(|wanted| text.contains(wanted))),
+                wanted.map(|_| true),
+                "{question}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_library_of_one_document_needs_no_name() {
+        let library = library(&[("birds.md", PAPER)]);
+        for (question, wanted) in [
+            ("Who wrote it?", "Ann Lee"),
+            ("authors", "Ann Lee"),
+            ("Summarise this document", "We show that"),
+            ("When was it published?", "May 2019"),
+        ] {
+            assert!(first(&library, question).unwrap().contains(wanted), "{question}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! English forms that a stemmer does not bring together: `wrote` and `write`, `matrices` and `matrix`.
+
+/// Forms with their base, sorted by form. Forms that are words of their own are left out, such as
+/// `left`, `felt`, `saw` and `found`.
+const FORMS: [(&str, &str); 108] = [
+    ("ate", "eat"),
+    ("began", "begin"),
+    ("begun", "begin"),
+    ("blew", "blow"),
+    ("bought", "buy"),
+    ("broke", "break"),
+    ("broken", "break"),
+    ("brought", "bring"),
+    ("built", "build"),
+    ("came", "come"),
+    ("caught", "catch"),
+    ("children", "child"),
+    ("chose", "choose"),
+    ("chosen", "choose"),
+    ("dealt", "deal"),
+    ("drawn", "draw"),
+    ("drew", "draw"),
+    ("driven", "drive"),
+    ("drove", "drive"),
+    ("eaten", "eat"),
+    ("fallen", "fall"),
+    ("fed", "feed"),
+    ("feet", "foot"),
+    ("fell", "fall"),
+    ("flew", "fly"),
+    ("flown", "fly"),
+    ("forgot", "forget"),
+    ("forgotten", "forget"),
+    ("fought", "fight"),
+    ("froze", "freeze"),
+    ("frozen", "freeze"),
+    ("gave", "give"),
+    ("given", "give"),
+    ("gone", "go"),
+    ("grew", "grow"),
+    ("grown", "grow"),
+    ("heard", "hear"),
+    ("held", "hold"),
+    ("hid", "hide"),
+    ("hidden", "hide"),
+    ("indices", "index"),
+    ("kept", "keep"),
+    ("knew", "know"),
+    ("known", "know"),
+    ("laid", "lay"),
+    ("lost", "lose"),
+    ("made", "make"),
+    ("matrices", "matrix"),
+    ("meant", "mean"),
+    ("men", "man"),
+    ("met", "meet"),
+    ("mice", "mouse"),
+    ("overwritten", "overwrite"),
+    ("overwrote", "overwrite"),
+    ("paid", "pay"),
+    ("ran", "run"),
+    ("rebuilt", "rebuild"),
+    ("rewritten", "rewrite"),
+    ("rewrote", "rewrite"),
+    ("ridden", "ride"),
+    ("rode", "ride"),
+    ("sang", "sing"),
+    ("sank", "sink"),
+    ("sat", "sit"),
+    ("seen", "see"),
+    ("sent", "send"),
+    ("shaken", "shake"),
+    ("shook", "shake"),
+    ("shown", "show"),
+    ("shrank", "shrink"),
+    ("shrunk", "shrink"),
+    ("slept", "sleep"),
+    ("slid", "slide"),
+    ("sold", "sell"),
+    ("sought", "seek"),
+    ("spent", "spend"),
+    ("spoke", "speak"),
+    ("spoken", "speak"),
+    ("spun", "spin"),
+    ("stole", "steal"),
+    ("stolen", "steal"),
+    ("stood", "stand"),
+    ("struck", "strike"),
+    ("stuck", "stick"),
+    ("sung", "sing"),
+    ("sunk", "sink"),
+    ("swam", "swim"),
+    ("swept", "sweep"),
+    ("taken", "take"),
+    ("taught", "teach"),
+    ("thought", "think"),
+    ("threw", "throw"),
+    ("thrown", "throw"),
+    ("told", "tell"),
+    ("took", "take"),
+    ("tore", "tear"),
+    ("torn", "tear"),
+    ("understood", "understand"),
+    ("undone", "undo"),
+    ("vertices", "vertex"),
+    ("withdrawn", "withdraw"),
+    ("withdrew", "withdraw"),
+    ("woken", "wake"),
+    ("women", "woman"),
+    ("won", "win"),
+    ("worn", "wear"),
+    ("written", "write"),
+    ("wrote", "write"),
+];
+
+/// Returns the base of a form in lower case, or the word itself.
+pub(super) fn base(lower: &str) -> &str {
+    let at = FORMS.binary_search_by_key(&lower, |(form, _)| form);
+    at.map_or(lower, |at| FORMS[at].1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_have_their_base() {
+        assert!(FORMS.is_sorted_by(|a, b| a.0 < b.0));
+        for (word, wanted) in [("wrote", "write"), ("ate", "eat"), ("write", "write"), ("", "")] {
+            assert_eq!(base(word), wanted);
+        }
+    }
+}
