@@ -194,23 +194,15 @@ pub(crate) const CAPTION_LABELS: [&str; 9] = [
 pub(crate) const ASKS_FOR_REASON: [&str; 5] = ["why", "warum", "wieso", "pourquoi", "reason"];
 
 /// What a sentence that gives a reason contains, in lower case.
-pub(crate) const REASON_PHRASES: [&str; 17] = [
+pub(crate) const REASON_PHRASES: [&str; 9] = [
     "because",
     "so that",
     "in order to",
     "due to",
-    "reason",
     "to avoid",
     "to prevent",
     "to counteract",
-    "since ",
-    "otherwise",
-    "therefore",
-    "thus",
-    "which allows",
-    "which means",
     "weil ",
-    "damit ",
     "parce que",
 ];
 

@@ -17,6 +17,8 @@ const MAX_OPENINGS: usize = 2;
 const DOMINANT_SHARE: f64 = 0.8;
 /// The fewest bytes of text that say what a document is about.
 const MIN_SUMMARY_BYTES: usize = 120;
+/// The longest line with the date of a document. In a longer one a year is part of what it says.
+const MAX_DATE_BYTES: usize = 200;
 /// Innermost headings of a summary, in lower case.
 const SUMMARY_HEADINGS: [&str; 10] = [
     "abstract",
@@ -106,7 +108,7 @@ impl AboutDocument {
                     || lower.contains("written by");
                 has_name(line) && (says_so || lower.contains('@'))
             }
-            About::Date => has_year(line),
+            About::Date => has_year(line) && line.len() <= MAX_DATE_BYTES,
             About::Summary => !line.trim().is_empty(),
         }
     }

@@ -25,7 +25,7 @@ const UNRELATED: [&str; 6] = [
 /// The nearness from which on a text answers, and from which on it may; see docs/decisions/answer.md.
 pub(crate) const ANSWERS: f32 = 0.5;
 pub(crate) const IS_NEAR: f32 = 0.35;
-/// Below this a text is about something else, whatever words it has.
+/// Below this a passage may answer at most, whatever words it has.
 pub(crate) const IS_FAR: f32 = 0.05;
 
 /// The vectors of the unrelated texts, which are computed once.

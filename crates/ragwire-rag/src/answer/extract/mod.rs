@@ -18,7 +18,7 @@ use crate::search::analyzer::Language;
 use crate::search::asked::Asked;
 use crate::search::lexical::indexed_text;
 use crate::search::lines::LineKind;
-use crate::search::meaning::{ANSWERS, IS_FAR, IS_NEAR, Meaning};
+use crate::search::meaning::{ANSWERS, IS_NEAR, Meaning};
 use crate::search::terms::{Term, coverage, question_terms};
 use crate::{Hit, Library};
 
@@ -48,9 +48,6 @@ const COMPLETE: f32 = 0.99;
 const MIN_SHARE_OF_BEST: f32 = 0.75;
 /// The same if the first one defines what the question asks about: then that is the answer.
 const MIN_SHARE_OF_DEFINITION: f32 = 0.9;
-/// A further quote must itself cover this share of what the first one covers of the question: its
-/// position alone makes no quote answer.
-const MIN_SHARE_OF_OWN: f32 = 0.5;
 /// If the score of the first hit is so many times that of the second, only the first one is quoted: it
 /// is clearly the best.
 const CLEAR_LEAD: f32 = 1.3;
@@ -160,8 +157,6 @@ struct Candidate {
     range: Range<usize>,
     stems: HashSet<String>,
     coverage: f32,
-    /// The share of the question that it covers without its headings.
-    own: f32,
     /// Whether it begins with a definition of what the question asks about.
     defines: bool,
     worth: f32,
@@ -208,13 +203,18 @@ pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Ne
         asked: Asked::of(library, question, library.language_of(question)),
     };
     let all: f32 = terms.iter().map(|term| term.weight).sum();
-    let unknown = terms
-        .iter()
-        .filter(|term| !term.known && !term.is_question_word && term.weight >= all * UNKNOWN_SHARE);
     // A word that the library does not have may be another word for what it has; a name is not.
     let best = near.values().copied().fold(0.0, f32::max);
-    let by_meaning = best >= ANSWERS;
-    let unknown = unknown.filter(|term| !by_meaning || is_name(&term.word, question));
+    let counts = |term: &Term| {
+        if best >= ANSWERS {
+            is_name(&term.word, question)
+        } else {
+            term.weight >= all * UNKNOWN_SHARE
+        }
+    };
+    let unknown = terms
+        .iter()
+        .filter(|term| !term.known && !term.is_question_word && counts(term));
     let unknown: Vec<String> = unknown.map(|term| term.word.clone()).collect();
     if let Some(about) = AboutDocument::of(library, question) {
         let quoted = about_quotes(library, &about, hits);
@@ -250,7 +250,7 @@ pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Ne
     let covered = quoted.iter().map(|quote| quote.coverage).fold(0.0, f32::max);
     let verdict = if quoted.is_empty() {
         Verdict::Nothing
-    } else if covered >= ANSWERING && unknown.is_empty() && (near.is_empty() || best >= IS_FAR) {
+    } else if covered >= ANSWERING && unknown.is_empty() {
         Verdict::Answer
     } else {
         quoted.truncate(MAX_CLOSEST);
@@ -385,7 +385,6 @@ impl Reader<'_> {
                 range: segment.start..segments[to].end,
                 stems: held,
                 coverage: near.max(as_covered),
-                own: own.max(as_covered),
                 defines,
                 worth: worth * share,
             });
@@ -518,14 +517,10 @@ fn without_repetition(candidates: Vec<Candidate>) -> Vec<Quoted> {
         };
         best.worth * share
     });
-    let least_own = candidates.first().map_or(0.0, |best| MIN_SHARE_OF_OWN * best.own);
     let mut chosen: Vec<Candidate> = Vec::new();
     for candidate in candidates {
         if chosen.len() == MAX_QUOTES || candidate.worth < least {
             break;
-        }
-        if candidate.own < least_own {
-            continue;
         }
         let repeats = |other: &Candidate| {
             let overlaps = other.hit == candidate.hit
