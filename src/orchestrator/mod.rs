@@ -32,6 +32,10 @@ use crate::metadata::Metadata;
 use crate::session::Message;
 use crate::turn::{BoxError, Sink};
 
+/// The member of [`QuestionOptions::extra`] and [`SearchRequest::extra`] that says which documents to
+/// search.
+pub const FILTER: &str = "filter";
+
 /// The future of an answer.
 pub type Answering = Pin<Box<dyn Future<Output = Result<Metadata, BoxError>> + Send>>;
 
@@ -60,6 +64,15 @@ pub trait Orchestrator: Send + Sync + 'static {
     fn has_structured_results(&self) -> bool {
         false
     }
+
+    /// Checks the filter of a question or a search, which is the member `filter` of
+    /// [`options.extra`](QuestionOptions::extra) and of [`SearchRequest::extra`]. An orchestrator that
+    /// knows filters returns `Some`; the endpoints then refuse a request with a filter that it cannot
+    /// read, with the message of the error. Default: `None`, the member is only passed on.
+    fn check_filter(&self, filter: &Value) -> Option<Result<(), String>> {
+        let _ = filter;
+        None
+    }
 }
 
 impl<F, A, E> Orchestrator for F
@@ -85,6 +98,10 @@ impl<O: Orchestrator + ?Sized> Orchestrator for Arc<O> {
 
     fn has_structured_results(&self) -> bool {
         (**self).has_structured_results()
+    }
+
+    fn check_filter(&self, filter: &Value) -> Option<Result<(), String>> {
+        (**self).check_filter(filter)
     }
 }
 

@@ -4,6 +4,8 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
+
 use super::Headers;
 use crate::event::Source;
 use crate::turn::BoxError;
@@ -67,6 +69,9 @@ pub struct SearchRequest {
     pub limit: usize,
     /// Whose search it is, as the endpoint's owner function says; empty if anonymous.
     pub owner: String,
+    /// Members of the request that the protocol passes through to the application, such as
+    /// [`filter`](super::FILTER).
+    pub extra: Map<String, Value>,
     /// Headers of the request that the endpoint hands over.
     pub headers: Headers,
 }

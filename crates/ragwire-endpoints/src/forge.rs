@@ -16,6 +16,7 @@ use ragwire::event::Mode;
 use ragwire::wire::Wire;
 use ragwire::{Commit, End, Forge, Question};
 use serde::Deserialize;
+use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -24,7 +25,7 @@ use crate::caller::{self, CallerOr};
 use crate::openapi::schemas;
 use crate::openapi::{self, ForgeRefusals, example};
 use crate::refusal::{REQUEST_ID, Refusal};
-use crate::request::BodyKind;
+use crate::request::{self, BodyKind};
 use crate::shared::Shared;
 use crate::start::{Reader, TurnRequest};
 
@@ -44,6 +45,9 @@ pub struct QueryRequest {
     /// How to answer.
     #[schema(value_type = Option<schemas::Mode>)]
     pub mode: Option<Mode>,
+    /// Which documents to search, as the orchestrator defines it.
+    #[schema(value_type = Option<Object>)]
+    pub filter: Option<Value>,
 }
 
 impl QueryRequest {
@@ -51,6 +55,7 @@ impl QueryRequest {
     pub fn question(self) -> Question {
         let mut question = Question::new(self.query);
         question.mode = self.mode;
+        request::set_filter(&mut question, self.filter);
         // Forge's page expects the sources after the answer.
         question.options.sources_last = true;
         question

@@ -13,11 +13,11 @@ use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use ragwire::event::Mode;
-use ragwire::orchestrator::SearchRequest;
+use ragwire::orchestrator::{FILTER, SearchRequest};
 use ragwire::session::Sessions;
 use ragwire::{Mcp, Question};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -83,6 +83,7 @@ struct Message {
 struct Ask {
     question: String,
     mode: Option<Mode>,
+    filter: Option<Map<String, Value>>,
 }
 
 /// The arguments of `search`.
@@ -91,6 +92,7 @@ struct Ask {
 struct Search {
     query: String,
     limit: Option<usize>,
+    filter: Option<Map<String, Value>>,
 }
 
 /// Answers one message of a client. The response to `tools/call` streams, with a notification for
@@ -206,7 +208,32 @@ fn initialize(shared: &Shared, id: &Value, params: &Value) -> Result<Response, R
 
 fn tools(shared: &Shared) -> Vec<Value> {
     let search = shared.searcher.is_some().then(search_tool);
-    std::iter::once(ask_tool()).chain(search).collect()
+    let mut tools: Vec<Value> = std::iter::once(ask_tool()).chain(search).collect();
+    if shared.orchestrator.check_filter(&json!({})).is_none() {
+        for tool in &mut tools {
+            if let Some(properties) = tool["inputSchema"]["properties"].as_object_mut() {
+                properties.remove(FILTER);
+            }
+        }
+    }
+    tools
+}
+
+/// The argument of both tools that says which documents to search.
+fn filter_argument() -> Value {
+    let texts = |about: &str| json!({"type": "array", "items": {"type": "string"}, "description": about});
+    json!({
+        "type": "object",
+        "description": "Which documents to search; left out, all of them. All members have to agree",
+        "properties": {
+            "folders": texts("Documents in one of these folders or below"),
+            "kinds": texts("Documents of one of these kinds, such as `markdown` or `pdf`"),
+            "languages": texts("Documents in one of these languages, codes of ISO 639-1"),
+            "tags": texts("Documents with one of these tags"),
+            "since": {"type": "string", "description": "Documents of this day and later: 2026-01-31, 2026-01 or 2026"},
+            "until": {"type": "string", "description": "Documents of this day and earlier"},
+        },
+    })
 }
 
 fn search_tool() -> Value {
@@ -225,6 +252,7 @@ fn search_tool() -> Value {
                     "default": SearchRequest::LIMIT,
                     "description": "The most passages to return",
                 },
+                FILTER: filter_argument(),
             },
             "required": ["query"],
             "additionalProperties": false,
@@ -248,6 +276,7 @@ fn ask_tool() -> Value {
                     "enum": ["agentic", "direct"],
                     "description": "`agentic` chooses its searches, `direct` makes one. Left out, the server decides",
                 },
+                FILTER: filter_argument(),
             },
             "required": ["question"],
             "additionalProperties": false,
@@ -293,10 +322,14 @@ async fn call_tool(caller: &Caller, session: &str, id: Value, params: &Value) ->
 /// Returns the turn of a call of `ask`, or the error in its arguments.
 fn ask(arguments: &Value) -> Result<TurnRequest, String> {
     let Ok(ask) = Ask::deserialize(arguments) else {
-        return Err("arguments: `question` must be a string, `mode` is `agentic` or `direct`".to_owned());
+        return Err(
+            "arguments: `question` must be a string, `mode` is `agentic` or `direct`, `filter` an object"
+                .to_owned(),
+        );
     };
     let mut question = Question::new(ask.question);
     question.mode = ask.mode;
+    request::set_filter(&mut question, ask.filter.map(Value::Object));
     Ok(TurnRequest::new(question))
 }
 
@@ -305,15 +338,19 @@ fn search(arguments: &Value, turn: impl Fn(usize) -> SearchTurn) -> Result<TurnR
     let max = SearchRequest::MAX_LIMIT;
     let call = Search::deserialize(arguments).ok().and_then(|call| {
         let limit = call.limit.unwrap_or(SearchRequest::LIMIT);
-        (1..=max).contains(&limit).then_some((call.query, limit))
+        (1..=max)
+            .contains(&limit)
+            .then_some((call.query, limit, call.filter))
     });
-    let Some((query, limit)) = call else {
+    let Some((query, limit, filter)) = call else {
         return Err(format!(
-            "arguments: `query` must be a string, `limit` a whole number from 1 to {max}"
+            "arguments: `query` must be a string, `limit` a whole number from 1 to {max}, `filter` an object"
         ));
     };
+    let mut question = Question::new(query);
+    request::set_filter(&mut question, filter.map(Value::Object));
     Ok(TurnRequest {
         orchestrator: Some(Arc::new(turn(limit))),
-        ..TurnRequest::new(Question::new(query))
+        ..TurnRequest::new(question)
     })
 }

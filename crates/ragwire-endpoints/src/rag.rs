@@ -45,6 +45,9 @@ pub struct QuestionRequest {
     /// Whether the review of the evidence and the verification of the answer are reported.
     #[serde(default)]
     pub review_enabled: bool,
+    /// Which documents to search, as the orchestrator defines it.
+    #[schema(value_type = Option<Object>)]
+    pub filter: Option<Value>,
     /// Sent by old clients; ignored.
     #[serde(default, rename = "retrieval_mode")]
     #[schema(value_type = Value, required = false, deprecated)]
@@ -59,6 +62,7 @@ impl QuestionRequest {
         question.options.review = self.review_enabled;
         // The ADR has no event for a verification, and no events after the text.
         question.options.verify = self.review_enabled;
+        request::set_filter(&mut question, self.filter);
         question
     }
 }

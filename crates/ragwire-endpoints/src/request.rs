@@ -7,9 +7,12 @@ use axum::extract::{FromRequestParts, Path, Query, Request};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
+use ragwire::Question;
+use ragwire::orchestrator::FILTER;
 use ragwire::session::Sessions;
 use ragwire::turn::{Ask, TurnId};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::body;
 use crate::refusal::Refusal;
@@ -176,6 +179,13 @@ pub(crate) fn check_session_id(id: String) -> Result<String, Refusal> {
 pub(crate) fn turn_id(param: PathParam) -> TurnId {
     let id = param.ok().and_then(|Path(id)| TurnId::parse(&id));
     id.unwrap_or_else(TurnId::random)
+}
+
+/// Adds the filter of a request to its question.
+pub(crate) fn set_filter(question: &mut Question, filter: Option<Value>) {
+    if let Some(filter) = filter {
+        question.options.extra.insert(FILTER.to_owned(), filter);
+    }
 }
 
 /// The refusal of JSON that the route does not accept.

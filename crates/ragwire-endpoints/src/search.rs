@@ -27,6 +27,7 @@ impl Orchestrator for SearchTurn {
             let mut request = SearchRequest::new(question.prompt);
             request.limit = limit;
             request.owner = question.owner;
+            request.extra = question.options.extra;
             request.headers = question.options.headers;
             let start = Instant::now();
             let mut found = searcher.search(request).await?;

@@ -6,10 +6,13 @@
 
 use std::sync::{Arc, OnceLock};
 
+use http::StatusCode;
 use ragwire::event::Mode;
+use ragwire::orchestrator::FILTER;
 use ragwire::session::{Message, Role, Session, SessionError, Sessions};
 use ragwire::turn::{BoxError, Collected, Disconnect, Ending, StopError, TurnBuilder, TurnId};
 use ragwire::{Commit, Orchestrator, Question, Rejected, Status, Turn};
+use serde_json::Value;
 
 use crate::lane::Lane;
 use crate::owner::Owner;
@@ -237,6 +240,7 @@ where
     } = request;
     check_prompt(shared, &question.prompt)?;
     check_instructions(shared, question.options.instructions.as_deref())?;
+    check_filter(shared, question.options.extra.get(FILTER))?;
     owner.as_str().clone_into(&mut question.owner);
     question.options.headers = owner.headers().clone();
 
@@ -321,6 +325,13 @@ fn check_instructions(shared: &Shared, instructions: Option<&str>) -> Result<(),
         )));
     }
     Ok(())
+}
+
+fn check_filter(shared: &Shared, filter: Option<&Value>) -> Result<(), Refusal> {
+    let checked = filter.and_then(|filter| shared.orchestrator.check_filter(filter));
+    checked
+        .unwrap_or(Ok(()))
+        .map_err(|message| Refusal::permanent(StatusCode::UNPROCESSABLE_ENTITY, "bad_filter", message))
 }
 
 /// Creates a builder with the owner, the journal and the time-outs. Without a lane the turn waits

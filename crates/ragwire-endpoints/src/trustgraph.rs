@@ -15,7 +15,7 @@ use axum::extract::{Extension, Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use ragwire::http::gateway::{Call, Gateway, GatewayBuilder, GatewayLimits, GatewayTimeouts, ServiceKind};
-use ragwire::orchestrator::{DocumentLimits, GraphLimits, LimitError, Service};
+use ragwire::orchestrator::{DocumentLimits, FILTER, GraphLimits, LimitError, Service};
 use ragwire::{End, Failure, FailureKind, Question, Rejected, TrustGraph, Turn};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -66,6 +66,7 @@ impl QueryRequest {
         let service = service(kind, &self.others).map_err(request::invalid)?;
         let mut question = Question::new(self.query);
         question.options.service = service;
+        request::set_filter(&mut question, self.others.get(FILTER).cloned());
         Ok(question)
     }
 }
@@ -153,6 +154,7 @@ async fn answer(shared: &Shared, kind: ServiceKind, call: &Call) -> Result<Turn,
         Ok(service) => {
             let mut question = Question::new(call.query());
             question.options.service = service;
+            request::set_filter(&mut question, call.request.get(FILTER).cloned());
             // The owner of the socket.
             let owner = call.extensions.get::<Owner>().cloned();
             let owner = owner.unwrap_or_else(Owner::anonymous);
@@ -258,6 +260,7 @@ pub(crate) async fn whole(
         return Ok(refused("`streaming` is not a boolean.".into()));
     }
     let mut question = Question::new(query.query);
+    request::set_filter(&mut question, query.others.get(FILTER).cloned());
     match service(kind, &query.others) {
         Ok(service) => question.options.service = service,
         Err(message) => return Ok(refused(message)),

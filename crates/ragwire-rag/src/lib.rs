@@ -73,10 +73,10 @@ pub use answer::judge::Judge;
 pub use answer::write::Writer;
 pub use documents::{
     Block, BlockKind, Change, ChangeKind, Chunk, ChunkId, Document, DocumentFilter, DocumentKind,
-    DocumentPage, EXTENSIONS, FollowError, FollowFailure, FollowReport, FrontMatter, Hit, IndexingProgress,
-    Level, Library, LibraryError, LibraryFollower, LibraryLimits, PARSER_VERSION, ParseError, ParseErrorKind,
-    ParseLimits, Parsed, Piece, Salvage, SavedDocument, SectionTree, Source, SourceOutcome, SourceRoot,
-    follow, parse,
+    DocumentPage, EXTENSIONS, FilterError, FollowError, FollowFailure, FollowReport, FrontMatter, Hit,
+    IndexingProgress, Level, Library, LibraryError, LibraryFollower, LibraryLimits, PARSER_VERSION,
+    ParseError, ParseErrorKind, ParseLimits, Parsed, Piece, Salvage, SavedDocument, SectionTree, Source,
+    SourceOutcome, SourceRoot, follow, parse,
 };
 pub use search::{
     AddError, IndexError, IndexFailure, IndexReport, Indexer, Lexical, LexicalRank, MaxSimRank, Retrieve,

@@ -14,13 +14,14 @@
 
 use std::sync::Arc;
 
-use ragwire::orchestrator::{Answering, Effort, Passages, SearchRequest, Searcher, Searching, Service};
+use ragwire::orchestrator::{
+    Answering, Effort, FILTER, Passages, SearchRequest, Searcher, Searching, Service,
+};
 use ragwire::session::{self, Message};
 use ragwire::turn::BoxError;
 use ragwire::{Metadata, Orchestrator, Question, Sink};
 use serde_json::{Map, Value};
 
-use crate::DocumentFilter;
 use crate::agent::{Agent, AgentQuestion};
 use crate::answer::document_rag::{DocumentQuestion, DocumentRag};
 use crate::answer::error::{AnswerError, AnswerErrorKind};
@@ -28,11 +29,22 @@ use crate::answer::steps::source;
 use crate::graph::{GraphQuestion, GraphRag};
 use crate::models::{ChatMessage, Role};
 use crate::search::retrieve::{Retrieve, RetrieveRequest};
+use crate::{DocumentFilter, FilterError};
 
 /// An agent gives the same kind of answer for every service.
 impl Orchestrator for Agent {
     fn answer(&self, question: Question, sink: Sink) -> Answering {
-        answering(Self::answer(self, question.into(), sink))
+        match filter(&question.options.extra) {
+            Ok(filter) => {
+                let question = AgentQuestion::from(question).filter(filter);
+                answering(Self::answer(self, question, sink))
+            }
+            Err(error) => answering(async { Err(error.into()) }),
+        }
+    }
+
+    fn check_filter(&self, filter: &Value) -> Option<Result<(), String>> {
+        Some(checked_filter(filter))
     }
 
     fn searcher(&self) -> Option<Arc<dyn Searcher>> {
@@ -59,14 +71,20 @@ impl Orchestrator for GraphRag {
     }
 }
 
-/// DocumentRAG uses the limits of the service in the question, otherwise their defaults. A question
-/// with a filter is refused, because its retriever may not know one.
+/// DocumentRAG uses the limits of the service in the question, otherwise their defaults.
 impl Orchestrator for DocumentRag {
     fn answer(&self, question: Question, sink: Sink) -> Answering {
-        if let Err(refused) = check_filter(&question) {
-            return refused;
+        match filter(&question.options.extra) {
+            Ok(filter) => {
+                let question = DocumentQuestion::from(question).filter(filter);
+                answering(Self::answer(self, question, sink))
+            }
+            Err(error) => answering(async { Err(error.into()) }),
         }
-        answering(Self::answer(self, question.into(), sink))
+    }
+
+    fn check_filter(&self, filter: &Value) -> Option<Result<(), String>> {
+        Some(checked_filter(filter))
     }
 
     fn has_structured_results(&self) -> bool {
@@ -95,14 +113,18 @@ impl Searcher for DocumentRag {
 fn searching(retriever: Arc<dyn Retrieve>, request: SearchRequest) -> Searching {
     Box::pin(async move {
         let limit = request.limit.min(SearchRequest::MAX_LIMIT);
-        let hits = retriever
-            .retrieve(RetrieveRequest::new(request.query, limit))
-            .await;
+        let filter = filter(&request.extra).map_err(|error| failure(&error.into()))?;
+        if !filter.is_empty() && !retriever.takes_filters() {
+            return Err(failure(&AnswerError::NoFilter));
+        }
+        let request = RetrieveRequest::new(request.query, limit).filter(filter);
+        let hits = retriever.retrieve(request).await;
         let hits = hits.map_err(|error| failure(&error.into()))?;
         Ok(Passages::new(retriever.tool(), hits.iter().map(source).collect()))
     })
 }
 
+/// Without the filter of the question, which may be wrong: see [`DocumentFilter::parse`].
 impl From<Question> for AgentQuestion {
     fn from(question: Question) -> Self {
         let options = question.options;
@@ -113,7 +135,6 @@ impl From<Question> for AgentQuestion {
             .verify(options.verify)
             .sources_last(options.sources_last)
             .scope(question.owner)
-            .filter(filter(&options.extra))
             .schema(options.output_schema);
         if let Some(mode) = question.mode {
             agent = agent.mode(mode);
@@ -135,6 +156,7 @@ impl From<Question> for GraphQuestion {
     }
 }
 
+/// Without the filter of the question, which may be wrong: see [`DocumentFilter::parse`].
 impl From<Question> for DocumentQuestion {
     fn from(question: Question) -> Self {
         let documents = Self::new(question.prompt).schema(question.options.output_schema);
@@ -147,28 +169,26 @@ impl From<Question> for DocumentQuestion {
 
 /// Returns the refusal of a question that selects documents.
 fn check_filter(question: &Question) -> Result<(), Answering> {
-    if filter(&question.options.extra).is_empty() {
-        return Ok(());
-    }
-    Err(answering(async { Err(AnswerError::NoFilter) }))
+    let error = match filter(&question.options.extra) {
+        Ok(filter) if filter.is_empty() => return Ok(()),
+        Ok(_) => AnswerError::NoFilter,
+        Err(error) => error.into(),
+    };
+    Err(answering(async { Err(error) }))
 }
 
-/// The member of a request's extra fields that selects documents.
-const FILTER: &str = "filter";
+/// Returns the filter of a request.
+fn filter(extra: &Map<String, Value>) -> Result<DocumentFilter, FilterError> {
+    extra
+        .get(FILTER)
+        .map_or_else(|| Ok(DocumentFilter::default()), DocumentFilter::parse)
+}
 
-/// Returns the filter of a request: an object, or its JSON as text for protocols that pass only
-/// texts. A filter that cannot be read selects nothing, because selecting everything would show
-/// documents that the client wanted to exclude.
-fn filter(extra: &Map<String, Value>) -> DocumentFilter {
-    let parsed = match extra.get(FILTER) {
-        None | Some(Value::Null) => return DocumentFilter::default(),
-        Some(Value::String(text)) => serde_json::from_str(text),
-        Some(value) => serde_json::from_value(value.clone()),
-    };
-    parsed.unwrap_or_else(|error| {
-        tracing::warn!(%error, "the filter of a question cannot be read");
-        DocumentFilter::nothing()
-    })
+fn checked_filter(filter: &Value) -> Result<(), String> {
+    match DocumentFilter::parse(filter) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("The filter cannot be read: {error}.")),
+    }
 }
 
 /// Returns the number of searches an agent may make: three can compare two things, and more than
@@ -209,6 +229,7 @@ fn failure(error: &AnswerError) -> BoxError {
 #[cfg(test)]
 mod tests {
     use ragwire::{Failure, Turn};
+    use serde_json::json;
 
     use super::*;
     use crate::graph::{Graph, GraphRoom};
@@ -257,29 +278,54 @@ mod tests {
     #[tokio::test]
     async fn a_filter_is_honoured_or_refused() {
         for (name, orchestrator) in pipelines() {
-            let mut question = Question::new("When does the robin sing?");
-            let filter = serde_json::json!({"tags": ["web"]});
-            question.options.extra.insert(FILTER.to_owned(), filter);
-            let failure = refused(&*orchestrator, question).await;
-            let code = failure.as_ref().map(|failure| failure.code());
-            let expected = (name != "agent").then_some("unsupported_option");
-            assert_eq!(code, expected, "{name}");
+            let ask = async |filter: Value| {
+                let mut question = Question::new("When does the robin sing?");
+                question.options.extra.insert(FILTER.to_owned(), filter);
+                let turn = Turn::start(|sink| orchestrator.answer(question, sink))
+                    .commit()
+                    .await;
+                match turn {
+                    Ok(turn) => Ok(turn.collect().await.unwrap().text),
+                    Err(rejected) => Err(rejected.failure),
+                }
+            };
+            let code = |answer: &Result<String, Failure>| answer.as_ref().err().map(|f| f.code().to_owned());
+            let (markdown, tagged) = (
+                ask(json!({"kind": "markdown"})).await,
+                ask(json!({"tags": ["web"]})).await,
+            );
+            if name == "graph" {
+                assert_eq!(code(&markdown).as_deref(), Some("unsupported_option"));
+                assert_eq!(code(&tagged).as_deref(), Some("unsupported_option"));
+            } else {
+                assert!(markdown.unwrap().contains("A robin sings at dawn."), "{name}");
+                assert!(!tagged.unwrap().contains("A robin sings at dawn."), "{name}");
+            }
+            let bad = ask(json!({"kind": "word"})).await;
+            assert_eq!(code(&bad).as_deref(), Some("bad_filter"), "{name}");
+            let message = bad.unwrap_err().message;
+            assert!(
+                message.contains("`word`") && message.contains("markdown"),
+                "{message}"
+            );
         }
     }
 
-    #[test]
-    fn a_filter_is_an_object_or_its_text_and_never_ignored() {
-        let read = |value: Value| filter(&Map::from_iter([(FILTER.to_owned(), value)]));
-        let tags = read(serde_json::json!({"tags": ["web"]}));
-        assert_eq!(tags.tags, ["web"]);
-        assert_eq!(read(Value::String(r#"{"tags":["web"]}"#.to_owned())), tags);
-        assert!(filter(&Map::new()).is_empty() && read(Value::Null).is_empty());
-        for bad in [
-            serde_json::json!({"tag": "web"}),
-            serde_json::json!("x"),
-            serde_json::json!(7),
-        ] {
-            assert_eq!(read(bad.clone()), DocumentFilter::nothing(), "{bad}");
+    #[tokio::test]
+    async fn a_search_honours_a_filter() {
+        for (name, orchestrator) in pipelines() {
+            let Some(searcher) = orchestrator.searcher() else {
+                continue;
+            };
+            let found = async |filter: Value| {
+                let mut request = SearchRequest::new("When does the robin sing?");
+                request.extra.insert(FILTER.to_owned(), filter);
+                let found = searcher.search(request).await;
+                found.map(|found| found.passages.len()).ok()
+            };
+            assert_eq!(found(json!({"kind": "markdown"})).await, Some(1), "{name}");
+            assert_eq!(found(json!({"kind": "pdf"})).await, Some(0), "{name}");
+            assert_eq!(found(json!({"kind": "word"})).await, None, "{name}");
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use http::StatusCode;
+use ragwire::orchestrator::FILTER;
 use ragwire::session::{SessionLimits, Sessions};
 use ragwire::turn::{Journal, Timeouts, TurnGroup};
 use ragwire::{FailureKind, Orchestrator};
@@ -91,6 +92,7 @@ impl App {
         extractor: Extractor,
         journal: Journal,
     ) -> Self {
+        let library = library.into();
         let orchestrator = if settings.test_faults {
             Arc::new(Faults::new(orchestrator))
         } else {
@@ -132,6 +134,10 @@ impl App {
             // Whether it reads them is the orchestrator's business.
             endpoints = endpoints.attachments();
         }
+        if library.is_some() {
+            // OpenAI's protocols and Ollama's refuse members that they do not know.
+            endpoints = endpoints.openai_parameters([FILTER]);
+        }
         let keys = settings
             .api_keys
             .as_deref()
@@ -158,7 +164,7 @@ impl App {
             dependencies: Dependencies::new(&settings),
             disk: Disk::new(settings.data.clone()),
             settings,
-            library: library.into(),
+            library,
             originals: None,
             followers: Followers::new(),
             readiness: Readiness::ready(),

@@ -30,6 +30,7 @@ use ragwire::event::{Reasoning, Search};
 use ragwire::orchestrator::{Answering, Searcher};
 use ragwire::turn::{Ask, AskError, Authorize, BoxError};
 use ragwire::{Citation, Metadata, Orchestrator, Question, Sink};
+use serde_json::Value;
 
 /// Text that is difficult for readers of lines, JSON and UTF-8.
 const UNICODE: &str = "h\u{e9} \u{1f600}\u{200d}\u{1f680} a\u{2028}b\u{2029}c\u{85}d\u{b}e\u{c}f\r\ng\rh\ti\0j\u{1}k\u{1b}l\u{1d}m\u{1e}n\u{7f}o\u{feff}p\\u2028 data: x\n\nevent: y\n\n";
@@ -71,6 +72,10 @@ impl Orchestrator for Faults {
 
     fn has_structured_results(&self) -> bool {
         self.inner.has_structured_results()
+    }
+
+    fn check_filter(&self, filter: &Value) -> Option<Result<(), String>> {
+        self.inner.check_filter(filter)
     }
 }
 

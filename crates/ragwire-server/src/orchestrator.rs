@@ -11,6 +11,7 @@ use ragwire_rag::answer::cache::{CacheLimits, LibraryCorpus, StoreCorpus};
 use ragwire_rag::answer::judge::{JudgeOptions, ModelJudge};
 use ragwire_rag::graph::{GraphIndex, GraphRag, GraphTraverse};
 use ragwire_rag::{Agent, DocumentRag, Extractive, Generate, Library, SemanticCache, Tool, Writer};
+use serde_json::Value;
 
 use crate::engines::Engines;
 
@@ -108,5 +109,9 @@ impl Orchestrator for Reference {
 
     fn has_structured_results(&self) -> bool {
         Orchestrator::has_structured_results(&self.agent)
+    }
+
+    fn check_filter(&self, filter: &Value) -> Option<Result<(), String>> {
+        Orchestrator::check_filter(&self.agent, filter)
     }
 }

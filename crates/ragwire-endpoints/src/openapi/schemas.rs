@@ -267,7 +267,12 @@ impl PartialSchema for TrustGraphQuery {
             .description(text(about))
             .property("query", query)
             .required("query")
-            .property("streaming", streaming);
+            .property("streaming", streaming)
+            .property(
+                "filter",
+                optional(Type::Object)
+                    .description(text("Which documents to search, as the orchestrator defines it.")),
+            );
         for (service, limits) in [
             ("graph-rag", GraphLimits::describe()),
             ("document-rag", DocumentLimits::describe()),

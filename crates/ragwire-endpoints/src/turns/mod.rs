@@ -24,6 +24,7 @@ use ragwire::orchestrator::{Effort, QuestionOptions};
 use ragwire::session::Message;
 use ragwire::{Framed, Ndjson, Question, Sse, Turn};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -81,6 +82,9 @@ pub struct QuestionRequest {
     /// Whether the review of the evidence is reported as `review` events.
     #[serde(default)]
     pub review_enabled: bool,
+    /// Which documents to search, as the orchestrator defines it.
+    #[schema(value_type = Option<Object>)]
+    pub filter: Option<Value>,
     /// The earlier messages, oldest first, of a client that keeps its conversation itself. Not
     /// together with `session_id`.
     #[serde(default)]
@@ -106,6 +110,7 @@ impl QuestionRequest {
         question.mode = self.mode;
         question.history = self.history;
         question.options = self.options;
+        request::set_filter(&mut question, self.filter);
         question.options.review |= self.review_enabled;
         question
     }

@@ -4,13 +4,13 @@ use std::error::Error;
 
 use ragwire::{Failure, SendError};
 
-use crate::LibraryError;
 use crate::answer::generate::{GenerateError, NO_DOCUMENTS};
 use crate::answer::judge::JudgeError;
 use crate::graph::LimitError;
 use crate::models::ModelError;
 use crate::search::retrieve::RetrieveError;
 use crate::search::tools::ToolError;
+use crate::{FilterError, LibraryError};
 
 /// Length in bytes of the longest question.
 pub const MAX_QUESTION_BYTES: usize = 32 * 1024;
@@ -34,6 +34,9 @@ pub enum AnswerError {
     /// The question selects documents, and the pipeline searches all of them.
     #[error("this service searches all documents and takes no filter; an agent takes one")]
     NoFilter,
+    /// The filter of the question cannot be read.
+    #[error(transparent)]
+    Filter(#[from] FilterError),
     /// A search failed.
     #[error(transparent)]
     Tool(#[from] ToolError),
@@ -80,6 +83,8 @@ pub enum AnswerErrorKind {
     BadLimit,
     /// The question asks for something that the pipeline cannot do: `unsupported_option`.
     UnsupportedOption,
+    /// The filter of the question cannot be read: `bad_filter`.
+    BadFilter,
     /// A model failed: `llm_error`.
     Model,
     /// The library or a search failed: `vector_db_error`.
@@ -97,6 +102,7 @@ impl AnswerErrorKind {
             Self::NoDocuments => "no_documents",
             Self::BadLimit => "bad_limit",
             Self::UnsupportedOption => "unsupported_option",
+            Self::BadFilter => "bad_filter",
             Self::Model => "llm_error",
             Self::Search => "vector_db_error",
             Self::TurnEnded => "turn_over",
@@ -113,6 +119,7 @@ impl AnswerError {
             Self::NoDocuments => AnswerErrorKind::NoDocuments,
             Self::Limit(_) => AnswerErrorKind::BadLimit,
             Self::NoStructuredResults | Self::NoFilter => AnswerErrorKind::UnsupportedOption,
+            Self::Filter(_) => AnswerErrorKind::BadFilter,
             Self::Send(_) => AnswerErrorKind::TurnEnded,
             Self::Generate(error) => match error {
                 GenerateError::Send(_) => AnswerErrorKind::TurnEnded,
@@ -153,6 +160,9 @@ impl AnswerError {
                 format!("The question cannot be answered in this way: {self}."),
             )
             .permanent(),
+            AnswerErrorKind::BadFilter => {
+                Failure::new(code, format!("The filter cannot be read: {self}.")).permanent()
+            }
             AnswerErrorKind::Model if self.is_rejected() => {
                 Failure::new(code, "The model server rejects this server's requests.").permanent()
             }

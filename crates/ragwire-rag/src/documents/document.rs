@@ -46,6 +46,25 @@ pub enum DocumentKind {
 }
 
 impl DocumentKind {
+    /// All kinds.
+    pub const ALL: [Self; 15] = [
+        Self::Markdown,
+        Self::Text,
+        Self::Html,
+        Self::Pdf,
+        Self::Docx,
+        Self::Pptx,
+        Self::Xlsx,
+        Self::Epub,
+        Self::Rtf,
+        Self::Csv,
+        Self::Json,
+        Self::Notebook,
+        Self::Rst,
+        Self::Asciidoc,
+        Self::Code,
+    ];
+
     /// Returns the name on the wire and on disk, in lower case: `markdown`, `docx`.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -13,8 +13,8 @@ pub use document::{Chunk, ChunkId, Document, DocumentKind, Hit, Level};
 pub use follower::{FollowError, FollowFailure, FollowReport, LibraryFollower, follow};
 pub use levels::SectionTree;
 pub use library::{
-    Change, ChangeKind, DocumentFilter, DocumentPage, IndexingProgress, Library, LibraryError, LibraryLimits,
-    Salvage, SavedDocument, Source, SourceOutcome, SourceRoot,
+    Change, ChangeKind, DocumentFilter, DocumentPage, FilterError, IndexingProgress, Library, LibraryError,
+    LibraryLimits, Salvage, SavedDocument, Source, SourceOutcome, SourceRoot,
 };
 pub use parse::{
     Block, BlockKind, EXTENSIONS, FrontMatter, PARSER_VERSION, ParseError, ParseErrorKind, ParseLimits,

@@ -503,6 +503,14 @@ pub trait Embed: Debug + Send + Sync + 'static {
     /// Length of every vector.
     fn dimensions(&self) -> usize;
 
+    /// Returns what the vectors of passages depend on besides the texts and
+    /// [`dimensions`](Self::dimensions): the model, the prefix of passages, pooling, truncation.
+    /// Vectors that were kept under another identity are computed again. Default: the
+    /// [`name`](Self::name).
+    fn identity(&self) -> String {
+        self.name().to_owned()
+    }
+
     /// Embeds texts. Returns one vector of length 1 for each text, in order; a text that is too
     /// long for the model is truncated.
     ///

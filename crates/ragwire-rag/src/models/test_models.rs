@@ -21,6 +21,7 @@ pub(crate) struct Words {
     fault: Option<(usize, Fault)>,
     poison: Option<&'static str>,
     name: Option<&'static str>,
+    identity: &'static str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,6 +58,12 @@ impl Words {
 
     pub(crate) fn named(mut self, name: &'static str) -> Self {
         self.name = Some(name);
+        self
+    }
+
+    /// Adds what its vectors depend on besides its name.
+    pub(crate) fn identified(mut self, identity: &'static str) -> Self {
+        self.identity = identity;
         self
     }
 
@@ -116,6 +123,10 @@ impl Embed for Words {
 
     fn dimensions(&self) -> usize {
         DIMENSIONS
+    }
+
+    fn identity(&self) -> String {
+        format!("{}{}", self.name(), self.identity)
     }
 
     fn embed(&self, side: Side, texts: Vec<String>) -> Boxed<'_, Result<Vec<Vec<f32>>, ModelError>> {

@@ -10,7 +10,7 @@ use std::hash::Hash;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::{Hit, Library};
+use crate::{DocumentFilter, Hit, Library};
 
 /// The constant of reciprocal rank fusion, from the paper that introduced it (Cormack et al.,
 /// 2009).
@@ -24,6 +24,8 @@ pub struct RetrieveRequest {
     pub query: String,
     /// The most hits to return.
     pub limit: usize,
+    /// The documents to search. Only for a retriever that [takes filters](Retrieve::takes_filters).
+    pub filter: DocumentFilter,
 }
 
 impl RetrieveRequest {
@@ -32,7 +34,15 @@ impl RetrieveRequest {
         Self {
             query: query.into(),
             limit,
+            filter: DocumentFilter::default(),
         }
+    }
+
+    /// Sets the documents to search.
+    #[must_use]
+    pub fn filter(mut self, filter: DocumentFilter) -> Self {
+        self.filter = filter;
+        self
     }
 }
 
@@ -60,6 +70,12 @@ pub trait Retrieve: Send + Sync + 'static {
 
     /// Returns the kind of search for the metadata: `lexical`, `dense` or `hybrid`.
     fn mode(&self) -> &str;
+
+    /// Returns whether [`RetrieveRequest::filter`] is honoured. Default: `false`, a question with a
+    /// filter is refused.
+    fn takes_filters(&self) -> bool {
+        false
+    }
 
     /// Returns the best hits, best first, at most `limit` of the request.
     ///
@@ -94,13 +110,17 @@ impl Retrieve for Lexical {
         "lexical"
     }
 
+    fn takes_filters(&self) -> bool {
+        true
+    }
+
     fn retrieve<'a>(
         &'a self,
         request: RetrieveRequest,
     ) -> Pin<Box<dyn Future<Output = Result<Vec<Hit>, RetrieveError>> + Send + 'a>> {
         let library = Arc::clone(&self.library);
         Box::pin(async move {
-            let search = move || library.search(&request.query, request.limit);
+            let search = move || library.search_in(&request.query, request.limit, &request.filter);
             tokio::task::spawn_blocking(search)
                 .await
                 .map_err(RetrieveError::new)?

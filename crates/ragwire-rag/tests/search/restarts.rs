@@ -4,9 +4,10 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::hashed::HashedWords;
-use ragwire_rag::models::{Boxed, Embed, ModelError, Side};
+use ragwire_rag::models::{Boxed, Embed, ModelError, Side, StoredVectors};
 use ragwire_rag::search::store::{MemoryStore, Store, Vectors};
 use ragwire_rag::{Indexer, Library, LibraryLimits, ParseLimits, Parsed, SearchTools, Tool, parse};
 
@@ -204,4 +205,99 @@ async fn another_embedder_rebuilds_the_store() {
     assert_eq!(reconcile(&index(Arc::new(HashedWords))).await, (0, 0));
     assert_eq!(reconcile(&index(Arc::new(Other))).await, (1, 1));
     assert_eq!(store.documents().await.unwrap().len(), 2);
+}
+
+/// An embedder that counts the texts that it embeds.
+#[derive(Debug)]
+struct Counted {
+    identity: &'static str,
+    texts: AtomicUsize,
+}
+
+impl Embed for Counted {
+    fn name(&self) -> &str {
+        HashedWords.name()
+    }
+
+    fn dimensions(&self) -> usize {
+        HashedWords.dimensions()
+    }
+
+    fn identity(&self) -> String {
+        self.identity.to_owned()
+    }
+
+    fn embed(&self, side: Side, texts: Vec<String>) -> Boxed<'_, Result<Vec<Vec<f32>>, ModelError>> {
+        self.texts.fetch_add(texts.len(), Ordering::SeqCst);
+        HashedWords.embed(side, texts)
+    }
+
+    fn embed_tokens(
+        &self,
+        side: Side,
+        texts: Vec<String>,
+    ) -> Boxed<'_, Result<Vec<Vec<Vec<f32>>>, ModelError>> {
+        HashedWords.embed_tokens(side, texts)
+    }
+}
+
+/// Starts with a store in memory, as the default server does, and returns how many texts are embedded
+/// and how long the file of the vectors is afterwards.
+async fn start(folder: &Path, identity: &'static str) -> (usize, u64) {
+    let library = library(folder);
+    let embedder = Arc::new(Counted {
+        identity,
+        texts: AtomicUsize::default(),
+    });
+    let file = folder.join("vectors.db");
+    let vectors = Arc::new(StoredVectors::open(&file, Arc::clone(&embedder) as _).unwrap());
+    let store = Arc::new(MemoryStore::new(Vectors::dense(HashedWords.dimensions())));
+    let index = Indexer::new(
+        Arc::clone(&library),
+        Arc::clone(&store) as _,
+        Some(Arc::clone(&vectors) as _),
+    );
+    let index = index.unwrap();
+    assert_eq!(reconcile(&index).await, (library.document_count(), 0));
+    index.sweep(&vectors, 0).await.unwrap();
+    let tools = SearchTools::new(library, store, Some(Arc::new(HashedWords))).unwrap();
+    let query = ["robins in the morning".to_owned()];
+    let found = tools.search(Tool::Semantic, &query, 1).await.unwrap();
+    assert_eq!(found[0].hits[0].chunk.document_name, "birds.md");
+    // The last one that closes the file writes its log back.
+    drop((index, vectors));
+    let bytes = std::fs::metadata(&file).unwrap().len();
+    (embedder.texts.load(Ordering::SeqCst), bytes)
+}
+
+#[tokio::test]
+async fn a_restart_computes_only_what_is_new() {
+    let folder = tempfile::tempdir().unwrap();
+    let change = |name: &str, text: &str| {
+        let added = library(folder.path()).add(name, &parsed(name, text)).unwrap();
+        added.id
+    };
+    change("birds.md", BIRDS);
+    let (all, small) = start(folder.path(), "mean").await;
+    assert!(all >= 3, "a section, a passage and sentences");
+    assert_eq!(start(folder.path(), "mean").await, (0, small));
+    let long: String = (0..300)
+        .map(|n| format!("Fish number {n} swims far away from here. "))
+        .collect();
+    let fish = change("fish.md", &long);
+    let (more, large) = start(folder.path(), "mean").await;
+    assert!(
+        more >= 300 && large > 2 * small,
+        "{more} texts, {small} to {large} bytes"
+    );
+    assert_eq!(start(folder.path(), "mean").await, (0, large));
+    assert!(library(folder.path()).remove(&fish).unwrap());
+    let (none, swept) = start(folder.path(), "mean").await;
+    assert!(
+        none == 0 && swept < large / 2,
+        "{none} texts, {large} to {swept} bytes"
+    );
+    // The same model with another pooling.
+    assert_eq!(start(folder.path(), "first token").await.0, all);
+    assert_eq!(start(folder.path(), "first token").await.0, 0);
 }

@@ -6,6 +6,7 @@ use ragwire::event::Mode;
 use ragwire::http::AnyWire;
 use ragwire::wire::{Decode, Wire};
 use ragwire::{Framed, Ndjson, Sse};
+use serde_json::{Map, Value, json};
 
 use super::AskError;
 use crate::client::{Server, ServerFlags};
@@ -43,6 +44,8 @@ pub struct AskFlags {
     /// Search effort: none, low, medium, high, xhigh
     #[arg(long, value_name = "EFFORT")]
     effort: Option<String>,
+    #[command(flatten)]
+    filter: FilterFlags,
     /// Show the review of the evidence
     #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL", hide_possible_values = true, value_parser = switch)]
     review: Option<bool>,
@@ -58,6 +61,69 @@ pub struct AskFlags {
     /// Limits of --service, such as entity-limit=10
     #[arg(long, num_args = 1.., value_name = "NAME=NUMBER")]
     limit: Option<Vec<Limit>>,
+}
+
+/// The flags that say which documents are searched. A flag may be repeated: a document then needs one
+/// of the values. The server checks them.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct FilterFlags {
+    /// Search only documents in this folder and below
+    #[arg(long, value_name = "FOLDER")]
+    folder: Option<Vec<String>>,
+    /// Search only documents of this kind, such as markdown or pdf
+    #[arg(long, value_name = "KIND", visible_alias = "type")]
+    kind: Option<Vec<String>>,
+    /// Search only documents in this language, such as en
+    #[arg(long, value_name = "CODE")]
+    language: Option<Vec<String>>,
+    /// Search only documents with this tag
+    #[arg(long, value_name = "TAG")]
+    tag: Option<Vec<String>>,
+    /// Search only documents of this day and later: 2026-01-31, 2026-01, 2026
+    #[arg(long, value_name = "DAY")]
+    since: Option<String>,
+    /// Search only documents of this day and earlier
+    #[arg(long, value_name = "DAY")]
+    until: Option<String>,
+}
+
+impl FilterFlags {
+    fn over(self, environment: Self) -> Self {
+        Self {
+            folder: self.folder.or(environment.folder),
+            kind: self.kind.or(environment.kind),
+            language: self.language.or(environment.language),
+            tag: self.tag.or(environment.tag),
+            since: self.since.or(environment.since),
+            until: self.until.or(environment.until),
+        }
+    }
+
+    /// Returns the member `filter` of a request.
+    fn json(self) -> Value {
+        let lists = [
+            ("folders", self.folder),
+            ("kinds", self.kind),
+            ("languages", self.language),
+            ("tags", self.tag),
+        ];
+        let lists = lists
+            .into_iter()
+            .filter_map(|(name, list)| Some((name, json!(list?))));
+        let days = [("since", self.since), ("until", self.until)];
+        let days = days
+            .into_iter()
+            .filter_map(|(name, day)| Some((name, json!(day?))));
+        let members: Map<String, Value> = lists
+            .chain(days)
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect();
+        if members.is_empty() {
+            Value::Null
+        } else {
+            Value::Object(members)
+        }
+    }
 }
 
 impl AskOptions {
@@ -83,6 +149,7 @@ impl AskOptions {
             wire: flags.wire.or(environment.wire),
             mode: flags.mode.or(environment.mode),
             effort: flags.effort.or(environment.effort),
+            filter: flags.filter.over(environment.filter),
             review: flags.review.or(environment.review),
             no_streaming: flags.no_streaming.or(environment.no_streaming),
             service: flags.service.or(environment.service),
@@ -115,8 +182,10 @@ impl AskOptions {
         if flags.service.is_none() && flags.limit.is_some() {
             return Err(AskError::Usage("limit requires service".into()));
         }
+        let filter = flags.filter.json();
         let service = flags.service.map(|name| Service {
             name,
+            filter: filter.clone(),
             streaming: flags.streaming.unwrap_or(false),
             limits: flags.limit.unwrap_or_default(),
         });
@@ -133,6 +202,7 @@ impl AskOptions {
             wire: (!as_a_whole).then(|| flags.wire.unwrap_or_default()),
             mode: flags.mode,
             effort: flags.effort,
+            filter,
             review: flags.review.unwrap_or(false),
             service,
         };
@@ -173,6 +243,8 @@ pub(super) struct Target {
     pub(super) wire: Option<WireName>,
     pub(super) mode: Option<Mode>,
     pub(super) effort: Option<String>,
+    /// The documents to search; `null` for all.
+    pub(super) filter: Value,
     pub(super) review: bool,
     /// `None` for ragwire's own routes.
     pub(super) service: Option<Service>,
@@ -185,6 +257,8 @@ pub(super) struct Service {
     /// `true` streams over the WebSocket; `false` gets one piece over HTTP.
     pub(super) streaming: bool,
     pub(super) limits: Vec<Limit>,
+    /// The documents to search; `null` for all.
+    pub(super) filter: Value,
 }
 
 /// One of TrustGraph's services.

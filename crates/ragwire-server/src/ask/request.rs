@@ -42,6 +42,9 @@ pub(super) async fn send(prompt: &str, target: &Target) -> Result<Response<Incom
     if let Some(effort) = &target.effort {
         body["reasoning_effort"] = effort.as_str().into();
     }
+    if !target.filter.is_null() {
+        body["filter"] = target.filter.clone();
+    }
     if let Some(mode) = target.mode {
         body["mode"] = mode.as_str().into();
     }

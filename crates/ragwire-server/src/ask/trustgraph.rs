@@ -33,6 +33,9 @@ fn question(service: &Service, prompt: &str) -> Value {
         ("collection".to_owned(), "default".into()),
         ("streaming".to_owned(), service.streaming.into()),
     ]);
+    if !service.filter.is_null() {
+        question.insert("filter".to_owned(), service.filter.clone());
+    }
     question.extend(
         service
             .limits

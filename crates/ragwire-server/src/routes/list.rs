@@ -8,9 +8,8 @@ use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use ragwire_endpoints::{Refusal, openapi};
-use ragwire_rag::{Document, DocumentFilter, DocumentKind};
+use ragwire_rag::{Document, DocumentFilter};
 use serde::Serialize;
-use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::documents::DocumentUser;
@@ -124,12 +123,10 @@ impl Wanted {
             let filter = &mut wanted.filter;
             match parameter.as_str() {
                 "name" => wanted.name = value,
-                "folder" => filter.folders.push(value),
-                "kind" => filter.kinds.push(kind(value)?),
-                "language" => filter.languages.push(value),
-                "tag" => filter.tags.push(value),
-                "since" => filter.since = Some(value),
-                "until" => filter.until = Some(value),
+                "folder" | "kind" | "language" | "tag" | "since" | "until" => {
+                    let added = filter.add(&parameter, &value);
+                    added.map_err(|error| bad(format!("Cannot select documents: {error}.")))?;
+                }
                 "limit" => {
                     let limit = value.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
                     wanted.limit =
@@ -150,13 +147,6 @@ impl Wanted {
         }
         Ok(wanted)
     }
-}
-
-fn kind(name: String) -> Result<DocumentKind, Refusal> {
-    let refused = bad(format!(
-        "Unknown kind `{name}`; a document in the list shows its kind."
-    ));
-    serde_json::from_value(Value::String(name)).map_err(|_| refused)
 }
 
 fn bad(message: String) -> Refusal {

@@ -446,6 +446,24 @@ fn the_request_follows_from_flags_and_environment() {
                 r#"{"prompt":"x y","review_enabled":false,"reasoning_effort":"low"}"#,
             ),
         ),
+        (
+            &[
+                "--folder", "guide", "--folder", "api", "--type", "pdf", "--since", "2026", "x y",
+            ],
+            &[("RAGWIRE_TAG", "web"), ("RAGWIRE_FOLDER", "other")],
+            turns(
+                "text/plain",
+                r#"{"filter":{"folders":["guide","api"],"kinds":["pdf"],"since":"2026","tags":["web"]},"prompt":"x y","review_enabled":false,"session_id":"cli"}"#,
+            ),
+        ),
+        (
+            &["--no-streaming", "--language", "en", "--until", "2026-01"],
+            &[],
+            whole(
+                "cli",
+                r#"{"filter":{"languages":["en"],"until":"2026-01"},"prompt":"x y","review_enabled":false}"#,
+            ),
+        ),
         // A flag wins over the environment, even if they contradict each other.
         (
             &["--no-streaming"],

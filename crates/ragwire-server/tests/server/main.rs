@@ -11,6 +11,7 @@ mod documents;
 mod engines;
 mod eve;
 mod eve_sessions;
+mod filters;
 mod folders;
 mod gateway;
 mod history;

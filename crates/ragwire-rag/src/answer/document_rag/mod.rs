@@ -15,7 +15,7 @@ use crate::graph::DocumentLimits;
 use crate::models::Rank;
 use crate::search::plan::{self, Plan};
 use crate::search::retrieve::{RetrieveRequest, fuse};
-use crate::{Extractive, Generate, Hit, Lexical, Library, Retrieve, search::rank};
+use crate::{DocumentFilter, Extractive, Generate, Hit, Lexical, Library, Retrieve, search::rank};
 use ragwire::event::{Mode, QueryAnalysis, RerankResult, RetrievalResult, RetrievalStart, Search};
 use ragwire::{Metadata, SendError, Sink};
 use serde_json::Value;
@@ -33,6 +33,8 @@ pub struct DocumentQuestion {
     pub limits: DocumentLimits,
     /// The JSON schema of the answer, if it is to be JSON.
     pub schema: Option<Value>,
+    /// The documents to search.
+    pub filter: DocumentFilter,
 }
 
 impl DocumentQuestion {
@@ -42,7 +44,16 @@ impl DocumentQuestion {
             prompt: prompt.into(),
             limits: DocumentLimits::default(),
             schema: None,
+            filter: DocumentFilter::default(),
         }
+    }
+
+    /// Sets the documents to search. A retriever that
+    /// [takes no filters](Retrieve::takes_filters) refuses the question.
+    #[must_use]
+    pub fn filter(mut self, filter: DocumentFilter) -> Self {
+        self.filter = filter;
+        self
     }
 
     /// Sets the limits.
@@ -171,6 +182,9 @@ impl DocumentRag {
         let prompt = checked(&question.prompt)?;
         question.limits.check()?;
         check_schema(question.schema.as_ref(), self.has_structured_results())?;
+        if !question.filter.is_empty() && !self.retriever.takes_filters() {
+            return Err(AnswerError::NoFilter);
+        }
         let plan = Plan::of(prompt);
         let analysis = QueryAnalysis::new(prompt, plan.complexity(), plan.parts.len() > 1, Mode::Direct);
         sink.send(analysis).await?;
@@ -182,7 +196,8 @@ impl DocumentRag {
         } = question.limits;
         let fetched = fetch_limit.max(doc_limit).max(HITS_PER_QUERY);
         let mut lists = Vec::new();
-        search(&*self.retriever, &plan.queries, fetched, &mut lists, sink).await?;
+        let request = RetrieveRequest::new(prompt, fetched).filter(question.filter.clone());
+        search(&*self.retriever, &plan.queries, &request, &mut lists, sink).await?;
         let kept = if self.ranker.is_some() { fetched } else { doc_limit };
         let mut context = fuse_and_report(&lists, kept, sink).await?;
         let mut ranked = None;
@@ -247,7 +262,7 @@ async fn order(
 async fn search(
     retriever: &dyn Retrieve,
     queries: &[String],
-    hits_per_query: usize,
+    request: &RetrieveRequest,
     lists: &mut Vec<(f32, Vec<Hit>)>,
     sink: &Sink,
 ) -> Result<(), AnswerError> {
@@ -258,9 +273,11 @@ async fn search(
         sink.send(Search::new(tool).query(query).page(1u32)).await?;
         sink.send(RetrievalStart::new(tool, query, 1u32)).await?;
         let start = Instant::now();
-        let hits = retriever
-            .retrieve(RetrieveRequest::new(query, hits_per_query))
-            .await?;
+        let request = RetrieveRequest {
+            query: query.clone(),
+            ..request.clone()
+        };
+        let hits = retriever.retrieve(request).await?;
         let mut result = RetrievalResult::new(tool, count(hits.len()), milliseconds(start));
         if let Some(best) = hits.first() {
             result = result.top_score(f64::from(best.score));

@@ -1,10 +1,17 @@
 //! Which documents a search looks at.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 use super::Library;
 use super::state::Held;
+use crate::search::analyzer::Language;
 use crate::{Document, DocumentKind};
+
+/// The most values of all members of a filter together. Each is compared with each document.
+const MAX_VALUES: usize = 100;
+/// The members of a filter, as errors list them.
+const MEMBERS: &str = "folders, kinds, languages, tags, documents, since and until";
 
 /// A part of the list of documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,8 +62,17 @@ impl Library {
 
 /// Selects documents by their metadata. An empty list does not restrict the selection; of several
 /// lists all have to agree.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+///
+/// ```
+/// use ragwire_rag::DocumentFilter;
+/// use serde_json::json;
+///
+/// let filter = DocumentFilter::parse(&json!({"folder": "guide", "tags": ["web", "http"], "since": "2026"}));
+/// assert_eq!(filter.unwrap().folders, ["guide"]);
+/// let error = DocumentFilter::parse(&json!({"kind": "word"})).unwrap_err();
+/// assert!(error.to_string().starts_with("unknown kind `word` in the filter; the kinds are markdown,"));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct DocumentFilter {
     /// Only documents in these folders and the folders below: `guide` or `guide/install`.
@@ -84,6 +100,69 @@ impl DocumentFilter {
             documents: vec![String::new()],
             ..Self::default()
         }
+    }
+
+    /// Reads a filter from JSON: an object, or its JSON as text for protocols that pass only texts.
+    /// `null` selects every document. A list may be one text, and its member may be in the singular.
+    ///
+    /// # Errors
+    ///
+    /// [`FilterError`], which names the value.
+    pub fn parse(json: &Value) -> Result<Self, FilterError> {
+        let mut filter = Self::default();
+        match json {
+            Value::Null => {}
+            Value::Object(members) => filter.read(members)?,
+            Value::String(text) => match serde_json::from_str::<Value>(text) {
+                Ok(Value::Object(members)) => filter.read(&members)?,
+                Ok(_) | Err(_) => return Err(FilterError::NoObject(text.clone())),
+            },
+            other => return Err(FilterError::NoObject(other.to_string())),
+        }
+        Ok(filter)
+    }
+
+    fn read(&mut self, members: &Map<String, Value>) -> Result<(), FilterError> {
+        for (member, value) in members {
+            let values = match value {
+                Value::Null => continue,
+                Value::Array(values) => values.as_slice(),
+                one => std::slice::from_ref(one),
+            };
+            for value in values {
+                let Value::String(text) = value else {
+                    return Err(FilterError::NoText {
+                        member: member.clone(),
+                        value: value.to_string(),
+                    });
+                };
+                self.add(member, text)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a value to a member: `guide` to `folders` or `folder`.
+    ///
+    /// # Errors
+    ///
+    /// [`FilterError`], which names the value.
+    pub fn add(&mut self, member: &str, value: &str) -> Result<(), FilterError> {
+        let lists = [&self.folders, &self.languages, &self.tags, &self.documents];
+        if lists.iter().map(|list| list.len()).sum::<usize>() + self.kinds.len() >= MAX_VALUES {
+            return Err(FilterError::TooMany);
+        }
+        match member {
+            "folders" | "folder" => self.folders.push(value.to_owned()),
+            "kinds" | "kind" => self.kinds.push(kind(value)?),
+            "languages" | "language" => self.languages.push(language(value)?),
+            "tags" | "tag" => self.tags.push(value.to_owned()),
+            "documents" | "document" => self.documents.push(value.to_owned()),
+            "since" => self.since = Some(day(value)?),
+            "until" => self.until = Some(day(value)?),
+            unknown => return Err(FilterError::UnknownMember(unknown.to_owned())),
+        }
+        Ok(())
     }
 
     /// Returns whether the filter selects every document.
@@ -122,10 +201,162 @@ impl DocumentFilter {
     }
 }
 
+/// A filter that cannot be read. Each message names the value and what is possible instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FilterError {
+    /// The filter is not an object.
+    #[error("the filter is {0} instead of an object, such as {{\"folders\":[\"guide\"]}}")]
+    NoObject(String),
+    /// A member does not exist.
+    #[error("unknown member `{0}` of the filter; the members are {MEMBERS}")]
+    UnknownMember(String),
+    /// A value is not a text.
+    #[error("`{member}` of the filter has {value} instead of a text or a list of texts")]
+    NoText {
+        /// The member.
+        member: String,
+        /// The value.
+        value: String,
+    },
+    /// A kind of documents does not exist.
+    #[error("unknown kind `{value}` in the filter; the kinds are {known}")]
+    UnknownKind {
+        /// The value.
+        value: String,
+        /// All kinds.
+        known: String,
+    },
+    /// A language is not recognised in documents.
+    #[error("unknown language `{value}` in the filter; the languages are {known}")]
+    UnknownLanguage {
+        /// The value.
+        value: String,
+        /// The codes of all languages.
+        known: String,
+    },
+    /// A day is not written as a day.
+    #[error("`{0}` in the filter is not a day; write 2026-01-31, 2026-01 or 2026")]
+    NoDay(String),
+    /// The filter has too many values.
+    #[error("the filter has more than {MAX_VALUES} values")]
+    TooMany,
+}
+
+impl FilterError {
+    /// Returns a stable code for programs: `bad_filter`.
+    pub fn code(&self) -> &'static str {
+        "bad_filter"
+    }
+}
+
+fn kind(value: &str) -> Result<DocumentKind, FilterError> {
+    let found = DocumentKind::ALL.into_iter().find(|kind| kind.as_str() == value);
+    found.ok_or_else(|| FilterError::UnknownKind {
+        value: value.to_owned(),
+        known: DocumentKind::ALL.map(DocumentKind::as_str).join(", "),
+    })
+}
+
+fn language(value: &str) -> Result<String, FilterError> {
+    match Language::of_code(value) {
+        Some(language) => Ok(language.code().to_owned()),
+        None => Err(FilterError::UnknownLanguage {
+            value: value.to_owned(),
+            known: Language::ALL.map(Language::code).join(", "),
+        }),
+    }
+}
+
+/// Checks a day, a month or a year as ISO 8601 writes it.
+fn day(value: &str) -> Result<String, FilterError> {
+    let parts: Vec<&str> = value.split('-').collect();
+    let is_number = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+    // The missing month and day of a shorter value do not matter.
+    let whole = format!("{value}{}", &"2000-01-01"[value.len().min(10)..]);
+    let is_day = parts.iter().all(is_number)
+        && [4, 2, 2].starts_with(&lengths)
+        && whole.parse::<jiff::civil::Date>().is_ok();
+    is_day
+        .then(|| value.to_owned())
+        .ok_or_else(|| FilterError::NoDay(value.to_owned()))
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::{LibraryLimits, parse};
+
+    #[test]
+    fn a_filter_is_an_object_or_its_text() {
+        let tags = DocumentFilter::parse(&json!({"tags": ["web"], "since": "2026-01"})).unwrap();
+        assert_eq!(
+            (&*tags.tags, tags.since.as_deref()),
+            (&["web".to_owned()][..], Some("2026-01"))
+        );
+        for same in [
+            json!({"tag": "web", "since": ["2026-01"]}),
+            json!({"tag": ["web"], "since": "2026-01", "kinds": [], "until": null}),
+            json!(r#"{"tags":["web"],"since":"2026-01"}"#),
+        ] {
+            assert_eq!(DocumentFilter::parse(&same).as_ref(), Ok(&tags), "{same}");
+        }
+        assert!(DocumentFilter::parse(&Value::Null).unwrap().is_empty());
+        assert!(DocumentFilter::parse(&json!({})).unwrap().is_empty());
+    }
+
+    #[test]
+    fn errors_name_the_value_and_what_is_possible() {
+        let many = vec!["a"; MAX_VALUES + 1];
+        for (bad, named) in [
+            (json!(7), "the filter is 7 instead of an object"),
+            (json!("x"), "the filter is x instead"),
+            (
+                json!({"tagz": "web"}),
+                "unknown member `tagz` of the filter; the members are folders,",
+            ),
+            (json!({"tags": 7}), "`tags` of the filter has 7 instead of a text"),
+            (
+                json!({"tags": [["a"]]}),
+                r#"`tags` of the filter has ["a"] instead"#,
+            ),
+            (
+                json!({"kind": "word"}),
+                "unknown kind `word` in the filter; the kinds are markdown,",
+            ),
+            (
+                json!({"language": "xx"}),
+                "unknown language `xx` in the filter; the languages are en,",
+            ),
+            (
+                json!({"since": "May 2026"}),
+                "`May 2026` in the filter is not a day; write 2026-01-31",
+            ),
+            (
+                json!({"since": "2026-02-30"}),
+                "`2026-02-30` in the filter is not a day",
+            ),
+            (
+                json!({"since": "2026-13"}),
+                "`2026-13` in the filter is not a day",
+            ),
+            (
+                json!({"since": "20260131"}),
+                "`20260131` in the filter is not a day",
+            ),
+            (json!({"since": "-2026"}), "`-2026` in the filter is not a day"),
+            (json!({"since": "é"}), "`é` in the filter is not a day"),
+            (json!({"until": ""}), "`` in the filter is not a day"),
+            (json!({"tags": many}), "the filter has more than 100 values"),
+        ] {
+            let error = DocumentFilter::parse(&bad).unwrap_err();
+            assert!(error.to_string().starts_with(named), "{bad}: {error}");
+            assert_eq!(error.code(), "bad_filter");
+        }
+    }
 
     #[test]
     fn pages_hold_every_document_once_while_others_are_removed() {

@@ -41,7 +41,7 @@ mod state;
 
 pub use changes::{Change, ChangeKind};
 pub use error::LibraryError;
-pub use filter::{DocumentFilter, DocumentPage};
+pub use filter::{DocumentFilter, DocumentPage, FilterError};
 pub use salvage::{Salvage, SavedDocument};
 pub use sources::{Source, SourceOutcome, SourceRoot};
 

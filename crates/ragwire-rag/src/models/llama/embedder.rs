@@ -120,6 +120,7 @@ pub struct LlamaEmbedder {
     worker: Worker<Request>,
     counts: Arc<Counts>,
     dimensions: usize,
+    identity: String,
     options: EmbedderOptions,
 }
 
@@ -140,7 +141,7 @@ impl LlamaEmbedder {
         let wanted = options.clone();
         let file = file.into();
         let waiting = options.batching.max_waiting;
-        let (worker, (counts, dimensions)) =
+        let (worker, (counts, dimensions, identity)) =
             Worker::start("llama-embedder", waiting, move |opening, requests| {
                 let loaded = load(&file, Kind::Embedding)?;
                 let pooling = wanted.pooling.map_or_else(|| own_pooling(&loaded.model), Ok)?;
@@ -150,6 +151,11 @@ impl LlamaEmbedder {
                     return Err(LoadError::Unsupported("vectors without a dimension"));
                 }
                 let name = wanted.name.unwrap_or_else(|| loaded.name.clone());
+                // Another quantization of a model often has the same name, but not the same size.
+                let identity = format!(
+                    "{name}\nbytes {}\npooling {pooling:?}\nprefix {:?}\ntokens {:?}",
+                    loaded.bytes, wanted.passage_prefix, wanted.batching.max_text_tokens,
+                );
                 let counts = Arc::new(Counts::new(name, "embed"));
                 let threads = file.threads;
                 let mut server = VectorServer::open(
@@ -160,7 +166,7 @@ impl LlamaEmbedder {
                     threads,
                     Arc::clone(&counts),
                 )?;
-                opening.report_started((counts, dimensions));
+                opening.report_started((counts, dimensions, identity));
                 server.serve(requests);
                 Ok(())
             })
@@ -169,6 +175,7 @@ impl LlamaEmbedder {
             worker,
             counts,
             dimensions,
+            identity,
             options,
         })
     }
@@ -211,6 +218,10 @@ impl Embed for LlamaEmbedder {
 
     fn dimensions(&self) -> usize {
         self.dimensions
+    }
+
+    fn identity(&self) -> String {
+        self.identity.clone()
     }
 
     fn embed(&self, side: Side, texts: Vec<String>) -> Boxed<'_, Result<Vec<Vec<f32>>, ModelError>> {

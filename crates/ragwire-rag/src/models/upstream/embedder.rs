@@ -203,6 +203,20 @@ impl Embed for UpstreamEmbedder {
         self.dimensions
     }
 
+    /// Without the address: a model may move to another server. The server decides how it pools, so a
+    /// server with another pooling needs another name for the model.
+    fn identity(&self) -> String {
+        let EmbeddingOptions {
+            passage_prefix,
+            max_text_bytes,
+            ..
+        } = &self.options;
+        format!(
+            "{}\nprefix {passage_prefix:?}\nbytes {max_text_bytes}",
+            self.name()
+        )
+    }
+
     /// Sends batches one after the other, since the server computes one at a time anyway. A zero
     /// vector is unchanged.
     fn embed(&self, side: Side, texts: Vec<String>) -> Boxed<'_, Result<Vec<Vec<f32>>, ModelError>> {

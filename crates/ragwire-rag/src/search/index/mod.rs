@@ -21,7 +21,7 @@ use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 
 use crate::documents::LEVELS_VERSION;
-use crate::models::{Boxed, Embed, ModelError, Side};
+use crate::models::{Boxed, Embed, ModelError, Side, StoredVectors};
 use crate::search::store::{Filter, Point, Store};
 use crate::{
     Chunk, Document, FollowError, FollowFailure, FollowReport, IndexingProgress, Level, Library,
@@ -227,6 +227,35 @@ impl Indexer {
         let removed = spawn_blocking(move || library.remove(&id)).await??;
         self.update(None, &mut |_| ControlFlow::Continue(())).await?;
         Ok(removed)
+    }
+
+    /// Removes the vectors of removed documents from their file, if it has more than `spare` vectors
+    /// beyond those of the library's chunks. Equal chunks share one vector, so as many removed ones as
+    /// there are equal chunks may stay as well.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not stop it.
+    ///
+    /// # Errors
+    ///
+    /// The library's errors; nothing is removed then.
+    pub async fn sweep(&self, vectors: &StoredVectors, spare: u64) -> Result<(), IndexError> {
+        // While nothing is added or removed.
+        let _contents = self.contents.lock().await;
+        let live = self.library.document_ids();
+        let chunks = live.iter().filter_map(|id| self.library.levels(id));
+        let allowed = chunks.map(|counts| total(&counts)).sum::<u64>() + spare;
+        let library = Arc::clone(&self.library);
+        let texts = move |pass: &mut dyn FnMut(&str)| {
+            for id in live {
+                let mut reader = Reader::new(Arc::clone(&library), &id);
+                while let Batch::Chunks(chunks) = reader.batch()? {
+                    chunks.iter().for_each(|chunk| pass(&chunk.indexed_text()));
+                }
+            }
+            Ok::<_, crate::LibraryError>(())
+        };
+        Ok(vectors.sweep(allowed, texts).await?)
     }
 
     /// Returns the documents of the library that are not completely in the store, as far as is
@@ -487,7 +516,7 @@ impl From<IndexReport> for FollowReport {
 /// Returns the document ID that marks a store filled by this embedder and this way of cutting.
 fn mark_of(store: &dyn Store, embedder: Option<&dyn Embed>) -> String {
     let vectors = store.vectors();
-    let name = embedder.map_or("", Embed::name);
+    let name = embedder.map_or_else(String::new, Embed::identity);
     let made = format!(
         "levels {}\ndimensions {}\ntokens {}\nembedder {name}",
         LEVELS_VERSION, vectors.dimensions, vectors.tokens

@@ -448,15 +448,21 @@ impl Retrieve for ToolRetriever {
         self.tools.mode(self.tool)
     }
 
+    fn takes_filters(&self) -> bool {
+        true
+    }
+
     fn retrieve<'a>(
         &'a self,
         request: RetrieveRequest,
     ) -> Pin<Box<dyn Future<Output = Result<Vec<Hit>, RetrieveError>> + Send + 'a>> {
         Box::pin(async move {
-            let found = self
-                .tools
-                .search(self.tool, &[request.query], request.limit)
-                .await;
+            let tools = if request.filter.is_empty() {
+                self.tools.clone()
+            } else {
+                self.tools.clone().within(request.filter)
+            };
+            let found = tools.search(self.tool, &[request.query], request.limit).await;
             let mut found = found.map_err(RetrieveError::new)?;
             Ok(found.pop().map(|found| found.hits).unwrap_or_default())
         })

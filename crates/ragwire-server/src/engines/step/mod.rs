@@ -24,6 +24,9 @@ use super::progress::ProgressDisplay;
 /// about 200 MB. Beyond it, a question that no passage answers is not searched in sentences;
 /// everything else stays the same.
 pub(super) const MAX_PASSAGES_IN_MEMORY: usize = 10_000;
+/// How many vectors of removed documents may stay in their file while the server runs: 3 MB with 768
+/// dimensions. Finding out which ones they are reads the whole library. The start removes them all.
+const SPARE_VECTORS: u64 = 1_000;
 /// The number of failed documents that are listed by name; the others are counted.
 const MAX_LISTED: usize = 8;
 
@@ -74,9 +77,7 @@ impl Engines {
         drop(display);
         let indexed = reconciled.map_err(|error| self.store_error(error))?;
         self.flush().await;
-        if let Some(vectors) = self.vectors.as_ref().filter(|_| indexed.failed.is_empty()) {
-            vectors.sweep().await;
-        }
+        self.sweep(0).await;
         self.list_failures(&indexed);
         let seconds = started.elapsed().as_secs_f64();
         if indexed.indexed > 0 && seconds > 1.0 {
@@ -86,6 +87,14 @@ impl Engines {
         match errors.find(concerns_all_documents) {
             Some(error) => Err(self.store_error(error)),
             None => Ok(()),
+        }
+    }
+
+    /// Removes vectors that no document has from their file, if there are more than `spare`.
+    async fn sweep(&self, spare: u64) {
+        let Some(vectors) = &self.vectors else { return };
+        if let Err(error) = self.indexer.sweep(vectors, spare).await {
+            tracing::warn!(error = chain(&error), "unused vectors stay in their file");
         }
     }
 
@@ -141,6 +150,9 @@ impl LibraryFollower for Engines {
             let report = self.indexer.reconcile(|_| ControlFlow::Continue(())).await?;
             if report.indexed + report.removed > 0 {
                 self.flush().await;
+            }
+            if report.removed > 0 {
+                self.sweep(SPARE_VECTORS).await;
             }
             Ok(report.into())
         })
