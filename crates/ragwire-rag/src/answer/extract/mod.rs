@@ -7,13 +7,17 @@
 //! heading, more if its first sentence covers it, and more if it holds the kind of answer that is
 //! asked for. Quotes of the first hits are preferred. A quote that repeats a chosen one is left out.
 
+mod about;
 mod segments;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
+use self::about::about_quotes;
 use self::segments::{Segment, segments};
-use crate::search::about::{About, AboutDocument};
+use crate::search::about::AboutDocument;
 use crate::search::analyzer::Language;
 use crate::search::asked::Asked;
 use crate::search::lexical::indexed_text;
@@ -102,8 +106,6 @@ const NEAR: f32 = 0.34;
 /// The confidence in quotes that cover the whole question: of the answers of the tuning half that do,
 /// so many hold the fact.
 const MAX_CONFIDENCE: f64 = 0.8;
-/// What the beginning of a document is taken to cover of a question about it, which it does not repeat.
-const ABOUT_COVERAGE: f32 = 0.75;
 /// An unknown word is mentioned in the answer from this share of the question's weight on.
 const UNKNOWN_SHARE: f32 = 0.2;
 
@@ -458,44 +460,6 @@ fn before_cut_formula(quote: &[Segment<'_>]) -> Option<usize> {
     (open > 0).then(|| begin.checked_sub(1)).flatten()
 }
 
-/// Returns the quotes that answer a question about a document, from its beginning.
-fn about_quotes(library: &Library, about: &AboutDocument, hits: &[Hit]) -> Vec<Quoted> {
-    let mut quoted = Vec::new();
-    for (at, hit) in hits.iter().enumerate() {
-        if quoted.len() == MAX_CLOSEST || !about.is_answered_by(library, &hit.chunk) {
-            continue;
-        }
-        let segments = segments(&hit.chunk.text);
-        let tells = |segment: &Segment<'_>| match about.about {
-            // A name and an address may be in two sentences of a line.
-            About::Authors | About::Date => {
-                let line = hit.chunk.text.lines().nth(segment.line).unwrap_or_default();
-                about.is_told_by(line)
-            }
-            About::Summary => !segment.is_title() && !segment.is_caption(),
-        };
-        let Some(from) = segments.iter().position(tells) else {
-            continue;
-        };
-        let mut to = from;
-        while let Some(next) = segments.get(to + 1)
-            && next.end - segments[from].start <= QUOTE_BYTES
-            && tells(next)
-        {
-            to += 1;
-        }
-        quoted.push(Quoted {
-            hit: at,
-            range: segments[from].start..segments[to].end,
-            coverage: ABOUT_COVERAGE,
-        });
-        if about.about == About::Summary {
-            break;
-        }
-    }
-    quoted
-}
-
 /// Returns the share of the lines that are not sentences, except in the list after a lead-in.
 fn fragments_share(quote: &[Segment<'_>]) -> f32 {
     let lead = quote.iter().position(Segment::leads_in);
@@ -545,195 +509,4 @@ fn likeness(a: &HashSet<String>, b: &HashSet<String>) -> f32 {
     let shared = a.intersection(b).count();
     let all = a.len() + b.len() - shared;
     if all == 0 { 0.0 } else { shared as f32 / all as f32 }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{LibraryLimits, ParseLimits, parse, test_data};
-
-    fn library(name: &str, bytes: &[u8]) -> Library {
-        let library = Library::in_memory(LibraryLimits::default()).unwrap();
-        library
-            .add(name, &parse(name, bytes, &ParseLimits::default()).unwrap())
-            .unwrap();
-        library
-    }
-
-    fn answer(library: &Library, question: &str) -> String {
-        let hits = library.search(question, 8).unwrap();
-        answer_from(&hits, &extract(library, question, &hits, &Nearness::default()))
-    }
-
-    fn answer_from(hits: &[Hit], extract: &Extract) -> String {
-        let text: Vec<_> = extract
-            .quoted
-            .iter()
-            .map(|one| {
-                format!(
-                    "({:.2}) {}",
-                    one.coverage,
-                    &hits[one.hit].chunk.text[one.range.clone()]
-                )
-            })
-            .collect();
-        text.join("\n")
-    }
-
-    #[test]
-    fn a_real_paper_answers_its_own_questions_and_no_others() {
-        let Some(bytes) = test_data::attention_paper() else {
-            return;
-        };
-        let library = library("attention.pdf", &bytes);
-        let answered = [
-            ("What optimizer was used?", "We used the Adam optimizer"),
-            (
-                "What BLEU score does the big model reach on English-to-German?",
-                "28.4",
-            ),
-            ("What hardware were the models trained on?", "8 NVIDIA P100 GPUs"),
-            ("How many layers does the encoder have?", "N = 6 identical layers"),
-            ("What is label smoothing used for?", "label smoothing"),
-            ("Why is the dot product scaled?", "we scale the dot products"),
-            (
-                "How large was the training dataset?",
-                "4.5 million sentence pairs",
-            ),
-            ("What dropout rate is used for the base model?", "Pdrop = 0.1"),
-            (
-                "What does the Transformer dispense with?",
-                "dispensing with recurrence",
-            ),
-        ];
-        let refused = [
-            "What is the capital of France?",
-            "Who won the 2018 world cup?",
-            "How do I bake sourdough bread?",
-            "What is the boiling point of water?",
-            "Who is the president of the United States?",
-            "How tall is Mount Everest?",
-        ];
-        let mut wrong = Vec::new();
-        for (question, wanted) in answered {
-            let text = answer(&library, question);
-            println!("{question}\n{text}\n");
-            if !text.contains(wanted) {
-                wrong.push(question);
-            }
-        }
-        for question in refused {
-            let hits = library.search(question, 8).unwrap();
-            if extract(&library, question, &hits, &Nearness::default()).verdict == Verdict::Answer {
-                wrong.push(question);
-            }
-        }
-        assert!(wrong.is_empty(), "{wrong:#?}");
-    }
-
-    #[test]
-    fn a_small_library_answers_too() {
-        let library = library("birds.md", b"# Birds\n\nA robin sings at dawn. An owl hunts at night.\n\n# Fish\n\nA carp eats plants all day.");
-        for (question, wanted) in [
-            ("When do robins sing?", "A robin sings at dawn."),
-            ("What does the owl do at night?", "An owl hunts at night."),
-            ("What do carps eat?", "A carp eats plants all day."),
-        ] {
-            let text = answer(&library, question);
-            assert!(text.contains(wanted), "{question}: {text}");
-        }
-        for question in [
-            "What is the capital of France?",
-            "When do penguins sing?",
-            "",
-            "the of and",
-            "\u{1d}\u{1e}",
-        ] {
-            assert_eq!(answer(&library, question), "", "{question}");
-        }
-        // The library has no such verbs, and needs none.
-        for question in ["Explain the owl", "Describe robins", "Summarise carps"] {
-            let hits = library.search(question, 5).unwrap();
-            let found = extract(&library, question, &hits, &Nearness::default());
-            assert_eq!(
-                (found.verdict, found.unknown),
-                (Verdict::Answer, Vec::new()),
-                "{question}"
-            );
-        }
-        // One unknown word of three or four leaves an answer, even if it is the weightiest.
-        let owls = Library::in_memory(LibraryLimits::default()).unwrap();
-        let parsed = parse(
-            "owl.md",
-            b"The owl turns its head by 270 degrees.",
-            &ParseLimits::default(),
-        )
-        .unwrap();
-        owls.add("owl.md", &parsed).unwrap();
-        let text = answer(&owls, "How far does the owl turn its head?");
-        assert!(text.contains("270 degrees"), "{text}");
-        let text = answer(&library, "Does a carp eat plants, Unicorn?");
-        assert!(text.contains("A carp eats plants all day."), "{text}");
-    }
-
-    #[test]
-    fn captions_and_labels_are_no_sentences() {
-        let text = "# Model\n\nScaled Robin Attention\n\nFigure 2: Robin attention in the model, from left to right.\n\nIn the text below it is said that robin attention lets a model read all words at once.";
-        let library = library("model.md", text.as_bytes());
-        for (question, wanted) in [
-            ("How does robin attention work?", "In the text below"),
-            ("What does figure 2 show of robin attention?", "Figure 2:"),
-        ] {
-            let hits = library.search(question, 8).unwrap();
-            let found = extract(&library, question, &hits, &Nearness::default());
-            let first = &found.quoted[0];
-            let quote = &hits[first.hit].chunk.text[first.range.clone()];
-            assert!(
-                quote.contains(wanted) && quote.contains("Figure") == question.contains("figure"),
-                "{question}: {quote}"
-            );
-        }
-    }
-
-    #[test]
-    fn a_quote_does_not_end_within_a_formula() {
-        let text = "# Attention\n\nWe divide each by √dk. We compute the matrix of outputs as softmax.\n\nAttention(Q, K, V ) = softmax( QK\n\nT\n\n√d k";
-        let library = library("a.md", text.as_bytes());
-        let text = answer(&library, "Why do they divide by √d_k?");
-        assert!(
-            text.contains("divide each by √dk") && !text.contains("QK"),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn questions_about_the_paper_are_answered_from_its_beginning() {
-        let text = "# On Birds\n\nAnn Lee ann@birds.org Ben Poe ben@birds.org\n\n# Abstract\n\nWe show that a robin sings at dawn, and measure how long it sings in each of the seasons. It sings longest in May.\n\n# Results\n\nThe training took 3.5 days.";
-        let library = library("birds.md", text.as_bytes());
-        for (question, wanted) in [
-            (
-                "Who wrote the paper?",
-                "(0.75) Ann Lee ann@birds.org Ben Poe ben@birds.org",
-            ),
-            (
-                "Summarise the paper",
-                "(0.75) We show that a robin sings at dawn, and measure how long it sings in each of the seasons. It sings longest in May.",
-            ),
-        ] {
-            let hits = library.search("birds", 8).unwrap();
-            let found = extract(&library, question, &hits, &Nearness::default());
-            assert_eq!(found.verdict, Verdict::Answer, "{question}");
-            let text = answer_from(&hits, &found);
-            assert_eq!(text, wanted, "{question}");
-        }
-        assert!(answer(&library, "How long did training take?").contains("3.5 days"));
-    }
-
-    #[test]
-    fn no_sentence_is_quoted_twice() {
-        let text = "# A\n\nThe red fox jumps high.\n\n# B\n\nThe red fox jumps high.\n\n# C\n\nThe red fox jumps very high.";
-        let library = library("foxes.md", text.as_bytes());
-        let text = answer(&library, "How high does the red fox jump?");
-        assert_eq!(text.matches("jumps high.").count(), 1, "{text}");
-    }
 }

@@ -1,0 +1,47 @@
+//! The quotes that answer a question about a document itself: its authors, its date, its summary.
+
+use super::segments::{Segment, segments};
+use super::{MAX_CLOSEST, QUOTE_BYTES, Quoted};
+use crate::search::about::{About, AboutDocument};
+use crate::{Hit, Library};
+
+/// What the beginning of a document is taken to cover of a question about it, which it does not repeat.
+const ABOUT_COVERAGE: f32 = 0.75;
+
+/// Returns the quotes that answer a question about a document, from its beginning.
+pub(super) fn about_quotes(library: &Library, about: &AboutDocument, hits: &[Hit]) -> Vec<Quoted> {
+    let mut quoted = Vec::new();
+    for (at, hit) in hits.iter().enumerate() {
+        if quoted.len() == MAX_CLOSEST || !about.is_answered_by(library, &hit.chunk) {
+            continue;
+        }
+        let segments = segments(&hit.chunk.text);
+        let tells = |segment: &Segment<'_>| match about.about {
+            // A name and an address may be in two sentences of a line.
+            About::Authors | About::Date => {
+                let line = hit.chunk.text.lines().nth(segment.line).unwrap_or_default();
+                about.is_told_by(line)
+            }
+            About::Summary => !segment.is_title() && !segment.is_caption(),
+        };
+        let Some(from) = segments.iter().position(tells) else {
+            continue;
+        };
+        let mut to = from;
+        while let Some(next) = segments.get(to + 1)
+            && next.end - segments[from].start <= QUOTE_BYTES
+            && tells(next)
+        {
+            to += 1;
+        }
+        quoted.push(Quoted {
+            hit: at,
+            range: segments[from].start..segments[to].end,
+            coverage: ABOUT_COVERAGE,
+        });
+        if about.about == About::Summary {
+            break;
+        }
+    }
+    quoted
+}
