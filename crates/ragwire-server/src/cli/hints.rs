@@ -35,7 +35,7 @@ const MEANT: [(&[&str], &str); 10] = [
     ),
     (
         &["--dir", "--folder", "--path", "--input", "--files", "--library"],
-        "--docs PATH names documents, and --data FOLDER where the library is stored",
+        "--docs PATH names documents, --data FOLDER where the library is stored, and `ask --folder NAME` asks the documents of one folder",
     ),
     (
         &[
@@ -55,7 +55,7 @@ const MEANT: [(&[&str], &str); 10] = [
     ),
     (
         &["--auth", "--login", "--user", "--password"],
-        "the server has no login: a proxy authenticates, and --owner-header names the header with its user",
+        "--api-keys FILE names the keys of users; behind a proxy that authenticates, --owner-header names the header with its user",
     ),
 ];
 
@@ -129,21 +129,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_flag_of_this_program_is_explained_away() {
+    fn a_flag_of_another_command_is_explained_with_that_command() {
         let command = super::super::command();
-        let mut known: Vec<String> = Vec::new();
-        for command in std::iter::once(&command).chain(command.get_subcommands()) {
-            known.extend(
-                command
-                    .get_arguments()
-                    .filter_map(|argument| argument.get_long().map(str::to_owned)),
-            );
-        }
-        for name in MEANT.iter().flat_map(|(names, _)| *names) {
-            assert!(
-                !known.contains(&name.trim_start_matches('-').to_owned()),
-                "{name}"
-            );
+        let of_server = command.get_arguments().map(|argument| (None, argument));
+        let of_commands = command.get_subcommands().flat_map(|command| {
+            let arguments = command.get_arguments();
+            arguments.map(|argument| (Some(command.get_name()), argument))
+        });
+        let known: Vec<(Option<&str>, String)> = of_server
+            .chain(of_commands)
+            .filter_map(|(command, argument)| Some((command, format!("--{}", argument.get_long()?))))
+            .collect();
+        for (names, tip) in MEANT {
+            for (command, flag) in known.iter().filter(|(_, flag)| names.contains(&flag.as_str())) {
+                let whole = command.map(|command| format!("`{command} {flag} "));
+                assert!(whole.is_some_and(|whole| tip.contains(&whole)), "{flag}: {tip}");
+            }
         }
     }
 }

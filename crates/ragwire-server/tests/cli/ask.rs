@@ -448,12 +448,12 @@ fn the_request_follows_from_flags_and_environment() {
         ),
         (
             &[
-                "--folder", "guide", "--folder", "api", "--type", "pdf", "--since", "2026", "x y",
+                "--folder", "guide", "--folder", "api", "--type", "pdf", "--since", "2026",
             ],
             &[("RAGWIRE_TAG", "web"), ("RAGWIRE_FOLDER", "other")],
             turns(
                 "text/plain",
-                r#"{"filter":{"folders":["guide","api"],"kinds":["pdf"],"since":"2026","tags":["web"]},"prompt":"x y","review_enabled":false,"session_id":"cli"}"#,
+                r#"{"prompt":"x y","review_enabled":false,"filter":{"folders":["guide","api"],"kinds":["pdf"],"tags":["web"],"since":"2026"},"session_id":"cli"}"#,
             ),
         ),
         (
@@ -461,7 +461,7 @@ fn the_request_follows_from_flags_and_environment() {
             &[],
             whole(
                 "cli",
-                r#"{"filter":{"languages":["en"],"until":"2026-01"},"prompt":"x y","review_enabled":false}"#,
+                r#"{"prompt":"x y","review_enabled":false,"filter":{"languages":["en"],"until":"2026-01"}}"#,
             ),
         ),
         // A flag wins over the environment, even if they contradict each other.
