@@ -138,6 +138,9 @@ async function curl(command, host) {
 /** The value behind an option, or undefined. */
 const option = (args, name) => (args.includes(name) ? args[args.indexOf(name) + 1] : undefined);
 
+/** The arguments of a program, up to where its output goes. */
+const arguments_of = ([, ...args]) => args.slice(0, args.findIndex((word) => /^>{1,2}$/.test(word)) >>> 0);
+
 /** Checks that what a cargo command names is in the workspace, and that the server takes its arguments. */
 async function cargo(command) {
   const [own, passed] = command.split(" -- ");
@@ -170,7 +173,7 @@ for (const page of PAGES.filter((page) => of(page, "sh", "text").length > 0)) {
         const program = called[0];
         const at = `${page}:${line}: ${command}`;
         if (program === "cargo") await cargo(command).catch((error) => assert.fail(`${at}\n${error.message}`));
-        else if (program === "ragwire-server") await run(BINARY, [...called.slice(1), "--help"]);
+        else if (program === "ragwire-server") await run(BINARY, [...arguments_of(called), "--help"]);
         else if (program === "curl") {
           // TURN is the ID of a turn that only a reader has; `fault:` takes a minute; other ports are asked above.
           if (!command.includes("localhost:8787") || command.includes("TURN") || command.includes("fault:")) continue;
