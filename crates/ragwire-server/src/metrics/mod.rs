@@ -7,7 +7,7 @@
 //! | `process` | the process, as its operating system counts |
 //!
 //! Every label is bounded: by the wires, the codes that this program knows, the HTTP methods and
-//! statuses, and the first [`turns::MAX_MODELS`] models. `docs/metrics.md` lists all metrics; a test
+//! statuses, and the first 16 models (`turns::MAX_MODELS`). `docs/metrics.md` lists all metrics; a test
 //! compares it with what a server reports.
 
 mod process;
