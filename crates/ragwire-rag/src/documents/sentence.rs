@@ -7,6 +7,8 @@
 
 /// The longest sentence in bytes. A longer one is cut at a space, or anywhere if it has no space.
 pub(crate) const MAX_SENTENCE_BYTES: usize = 1_200;
+/// The longest quotation whose sentences are not cut apart. A longer one is not part of a sentence.
+const MAX_QUOTATION_BYTES: usize = 240;
 
 /// Abbreviations that never end a sentence, in lower case and without the last full stop.
 const ABBREVIATIONS: [&str; 22] = [
@@ -35,11 +37,38 @@ pub(crate) fn sentences(text: &str) -> Vec<&str> {
     found
 }
 
+/// Returns what closes a quotation that `c` opens, if it shows its direction.
+fn closing(c: char) -> Option<char> {
+    match c {
+        '“' => Some('”'),
+        '„' => Some('“'),
+        '«' => Some('»'),
+        '「' => Some('」'),
+        _ => None,
+    }
+}
+
+/// Returns where the quotation ends that begins `text`, if it is short: its sentences belong to the
+/// one that quotes them.
+fn quotation_end(text: &str) -> Option<usize> {
+    let window = &text[..text.floor_char_boundary(MAX_QUOTATION_BYTES)];
+    let open = window.chars().next()?;
+    let close = window[open.len_utf8()..].find(closing(open)?)?;
+    Some(open.len_utf8() + close)
+}
+
 /// Returns the length of the first sentence in bytes. More than 0 unless the text is empty.
 fn cut(text: &str) -> usize {
     let window = &text[..text.floor_char_boundary(MAX_SENTENCE_BYTES)];
     let mut chars = window.char_indices().peekable();
+    let mut quoted_until = 0;
     while let Some((at, c)) = chars.next() {
+        if let Some(length) = quotation_end(&text[at..]).filter(|_| at >= quoted_until) {
+            quoted_until = at + length;
+        }
+        if at < quoted_until && text[at..quoted_until].chars().nth(1).is_some() {
+            continue;
+        }
         let wide = matches!(c, '。' | '！' | '？' | '｡');
         if !wide && !matches!(c, '.' | '!' | '?' | '…') {
             continue;
@@ -49,7 +78,7 @@ fn cut(text: &str) -> usize {
         while let Some((at, c)) = chars.next_if(|(_, c)| {
             matches!(
                 c,
-                '.' | '!' | '?' | '…' | '"' | '”' | '’' | '\'' | ')' | ']' | '»' | '」'
+                '.' | '!' | '?' | '…' | '"' | '”' | '“' | '’' | '\'' | ')' | ']' | '»' | '」'
             )
         }) {
             end = at + c.len_utf8();
@@ -136,6 +165,22 @@ mod tests {
                 &["He said \"Stop.\"", "Then he left."],
             ),
             (
+                "It says “It took too long. Please retry.” Before, it said nothing. “No.” was all.",
+                &[
+                    "It says “It took too long. Please retry.”",
+                    "Before, it said nothing.",
+                    "“No.” was all.",
+                ],
+            ),
+            (
+                "It says “Stop. Go on” to all. Never “closed. At all.",
+                &["It says “Stop. Go on” to all.", "Never “closed.", "At all."],
+            ),
+            (
+                "Er rief: „Halt. Wer da?“ Dann ging er.",
+                &["Er rief: „Halt. Wer da?“", "Dann ging er."],
+            ),
+            (
                 "J. R. R. Tolkien wrote. So did I. You too.",
                 &["J. R. R. Tolkien wrote.", "So did I.", "You too."],
             ),
@@ -159,7 +204,9 @@ mod tests {
 
     #[test]
     fn long_and_odd_texts_are_cut_in_linear_time() {
-        for piece in [". ", ".", "a", "a ", "A. ", "é", ".)", "e.g. ", "。", "\n"] {
+        for piece in [
+            ". ", ".", "a", "a ", "A. ", "é", ".)", "e.g. ", "。", "\n", "“", "“. ”",
+        ] {
             let text = piece.repeat(1_000_000);
             let start = Instant::now();
             let found = sentences(&text);

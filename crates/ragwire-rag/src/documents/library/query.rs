@@ -98,8 +98,9 @@ impl Library {
                 for spelling in &term.spellings {
                     is_known = is_known || shared.lexicon.has(connection, spelling)?;
                 }
+                let stem = term.spellings.first().unwrap_or(&term.form);
                 if !is_known
-                    && let Some(spelling) = self.correct(connection, &shared, &term.form, 2, false)?
+                    && let Some(spelling) = self.correct(connection, &shared, (&term.form, stem), 2, false)?
                 {
                     (term.spellings, term.factor) = (vec![spelling], CORRECTED_FACTOR);
                 }
@@ -243,16 +244,20 @@ impl Library {
     /// `library_storage`, `library_damaged`.
     pub fn correction(&self, word: &str) -> Result<Option<String>, LibraryError> {
         let form = word.to_lowercase();
+        let stems = self.terms_in(&form, self.language_of(&form));
+        let term = stems.first().unwrap_or(&form);
         let is_short = form.chars().count() < MIN_CERTAIN_LETTERS;
         self.database
-            .read(|connection| self.correct(connection, &self.read(), &form, 1, is_short))
+            .read(|connection| self.correct(connection, &self.read(), (&form, term), 1, is_short))
     }
 
+    /// A stem is compared with a stem, and a short one keeps its letters: `paris` is not a mistake for
+    /// the stem `pars` of `parsing`.
     fn correct(
         &self,
         connection: &rusqlite::Connection,
         shared: &super::Shared,
-        form: &str,
+        (form, stem): (&str, &str),
         mistakes: usize,
         keeps_letters: bool,
     ) -> Result<Option<String>, LibraryError> {
@@ -260,6 +265,7 @@ impl Library {
         if letters < MIN_CORRECTED_LETTERS || !form.chars().all(char::is_alphabetic) {
             return Ok(None);
         }
+        let is_short = letters < MIN_CERTAIN_LETTERS;
         let most = if letters < TWO_MISTAKES_LETTERS {
             1
         } else {
@@ -271,13 +277,14 @@ impl Library {
             .terms_with_prefix(connection, &start, MAX_COMPARED_TERMS)?;
         let mut near: HashMap<String, usize> = HashMap::new();
         for (term, forms) in terms {
-            let length = form.len();
-            let spelled = forms
-                .iter()
-                .chain([&term])
-                .filter(|known| known.len().abs_diff(length) <= most)
-                .filter(|known| !keeps_letters || keeps_all_letters(known, form));
-            let distance = spelled.map(|known| strsim::osa_distance(known, form)).min();
+            let spelled = forms.iter().map(|known| (known, form, keeps_letters));
+            let spelled = spelled.chain([(&term, stem, keeps_letters || is_short)]);
+            let spelled = spelled
+                .filter(|(known, asked, _)| known.len().abs_diff(asked.len()) <= most)
+                .filter(|(known, asked, keeps)| !keeps || keeps_all_letters(known, asked));
+            let distance = spelled
+                .map(|(known, asked, _)| strsim::osa_distance(known, asked))
+                .min();
             if let Some(distance) = distance.filter(|distance| (1..=most).contains(distance)) {
                 let least = near.entry(term).or_insert(distance);
                 *least = distance.min(*least);

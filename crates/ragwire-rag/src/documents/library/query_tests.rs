@@ -79,6 +79,10 @@ fn typing_mistakes_are_corrected() {
     let library = library(&[
         ("a.md", "The optimizer has a schedule of rates."),
         ("b.md", "Regularization uses dropout."),
+        (
+            "c.md",
+            "They did well at parsing: the parser parses documents by commands.",
+        ),
     ]);
     for (query, wanted) in [
         ("optmizer", vec!["a.md"]),
@@ -86,10 +90,17 @@ fn typing_mistakes_are_corrected() {
         ("regularisaton", vec!["b.md"]),
         ("kubernetes", vec![]),
         ("rat", vec![]),
+        ("comand", vec!["c.md"]),
+        ("documnet", vec!["c.md"]),
+        ("paresr", vec!["c.md"]),
+        // One letter more than the stem of `parsing`, which nobody writes.
+        ("paris", vec![]),
     ] {
         assert_eq!(names(&library, query), wanted, "{query}");
     }
     assert_eq!(library.correction("kubernetes").unwrap(), None);
+    assert_eq!(library.correction("paris").unwrap(), None);
+    assert_eq!(library.correction("optmizer").unwrap().as_deref(), Some("optim"));
 }
 
 #[test]
