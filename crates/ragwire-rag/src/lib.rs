@@ -71,12 +71,14 @@ pub use answer::error::{AnswerError, AnswerErrorKind};
 pub use answer::generate::{Extractive, Generate, GenerateError, GenerateRequest, GeneratedAnswer};
 pub use answer::judge::Judge;
 pub use answer::write::Writer;
+#[cfg(feature = "qdrant")]
+pub use documents::SharedLibraryOptions;
 pub use documents::{
-    Block, BlockKind, Change, ChangeKind, Chunk, ChunkId, Document, DocumentFilter, DocumentKind,
+    Block, BlockKind, Change, ChangeKind, Chunk, ChunkId, Claim, Document, DocumentFilter, DocumentKind,
     DocumentPage, EXTENSIONS, FilterError, FollowError, FollowFailure, FollowReport, FrontMatter, Hit,
     IndexingProgress, Level, Library, LibraryError, LibraryFollower, LibraryLimits, PARSER_VERSION,
     ParseError, ParseErrorKind, ParseLimits, Parsed, Piece, Salvage, SavedDocument, SectionTree, Source,
-    SourceOutcome, SourceRoot, follow, parse,
+    SourceOutcome, SourceRoot, Work, follow, parse,
 };
 pub use search::{
     AddError, IndexError, IndexFailure, IndexReport, Indexer, Lexical, LexicalRank, MaxSimRank, Retrieve,

@@ -10,12 +10,14 @@ use std::time::Instant;
 use ragwire::redis::RedisOptions;
 use ragwire::session::{SessionError, Sessions};
 use ragwire::turn::RedisError;
+#[cfg(feature = "qdrant")]
+use ragwire_rag::SharedLibraryOptions;
 use ragwire_rag::graph::GraphIndex;
-use ragwire_rag::{IndexingProgress, Library, LibraryError};
-use tokio::task::JoinSet;
+use ragwire_rag::{IndexingProgress, Library, LibraryError, LibraryLimits};
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::app::{App, Stores, library_limits, record_limits, session_limits};
-use crate::engines::{Engines, EnginesError};
+use crate::engines::{Engines, EnginesError, StoreLocation};
 use crate::extract::Extractor;
 use crate::followers::Followers;
 use crate::gateway::{Gateway, GatewayError, GatewayOptions, chain};
@@ -29,6 +31,9 @@ use crate::originals::{self, Originals};
 use crate::readiness::{Readiness, Stage};
 use crate::sample;
 use crate::serve::{Listening, Opener, Server, Shutdown};
+use crate::settings::engines::StoreKind;
+#[cfg(not(feature = "qdrant"))]
+use crate::settings::engines::check::not_built;
 use crate::settings::{Contradiction, Settings};
 use crate::signals::{Hangups, Signals};
 
@@ -120,6 +125,9 @@ fn redis_hint(error: &RedisError) -> &'static str {
     }
 }
 
+/// The file of a library of one server.
+#[cfg(feature = "qdrant")]
+const LIBRARY_FILE: &str = "library.db";
 /// The file of the sessions, beside that of the library.
 pub(crate) const SESSIONS_FILE: &str = "sessions.redb";
 /// The file of their finished turns.
@@ -185,20 +193,72 @@ pub async fn open_library(settings: &Settings) -> Result<Arc<Library>, StartErro
             reason,
         })?;
     }
-    let folder = settings.data.clone();
     let limits = library_limits(settings);
-    let opening = tokio::task::spawn_blocking(move || Library::open(&folder, limits));
+    let opening = match settings.store {
+        StoreKind::Memory | StoreKind::QdrantEdge => {
+            let folder = settings.data.clone();
+            tokio::task::spawn_blocking(move || Library::open(&folder, limits).map(Arc::new))
+        }
+        StoreKind::Qdrant => open_shared(settings, limits)?,
+    };
     match opening.await {
-        Ok(Ok(library)) => Ok(Arc::new(library)),
+        Ok(Ok(library)) => Ok(library),
         Ok(Err(error)) => Err(library_failed(settings, error)),
         Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
     }
 }
 
+/// Opens the library that all servers of a collection share. The data folder then holds only what
+/// belongs to this server.
+#[cfg(feature = "qdrant")]
+fn open_shared(
+    settings: &Settings,
+    limits: LibraryLimits,
+) -> Result<JoinHandle<Result<Arc<Library>, LibraryError>>, StartError> {
+    settings.check()?;
+    let folder = &settings.data;
+    std::fs::create_dir_all(folder).map_err(|reason| StartError::Path {
+        path: folder.clone(),
+        reason,
+    })?;
+    if folder.join(LIBRARY_FILE).exists() {
+        eprintln!(
+            "the library in {} is not used with --store qdrant; add its documents again with --docs or as \
+             uploads",
+            folder.display()
+        );
+    }
+    let url = settings.qdrant_url.0.clone().unwrap_or_default();
+    let options = SharedLibraryOptions::new(url, shared_collection(settings))
+        .api_key(settings.qdrant_api_key.0.clone());
+    Ok(tokio::task::spawn_blocking(move || {
+        Library::shared(options, limits)
+    }))
+}
+
+#[cfg(not(feature = "qdrant"))]
+fn open_shared(
+    _: &Settings,
+    _: LibraryLimits,
+) -> Result<JoinHandle<Result<Arc<Library>, LibraryError>>, StartError> {
+    Err(EnginesError::from(not_built("store qdrant", "qdrant")).into())
+}
+
+/// The collection of the library, beside that of the vectors.
+fn shared_collection(settings: &Settings) -> String {
+    format!("{}-library", settings.qdrant_collection.as_str())
+}
+
 fn library_failed(settings: &Settings, source: LibraryError) -> StartError {
-    StartError::Library {
-        folder: settings.data.clone(),
-        source,
+    match source {
+        LibraryError::Shared(source) => {
+            let collection = StoreLocation::Collection(shared_collection(settings));
+            collection.error(source).into()
+        }
+        source => StartError::Library {
+            folder: settings.data.clone(),
+            source,
+        },
     }
 }
 
@@ -419,7 +479,7 @@ async fn serve_library(
         graph.as_deref(),
         &engines,
         &session_summary,
-        &settings.data,
+        &settings,
         address,
     );
     let watching = async {
@@ -591,10 +651,16 @@ fn welcome(
     graph: Option<&GraphIndex>,
     engines: &Engines,
     sessions: &str,
-    data: &std::path::Path,
+    settings: &Settings,
     address: SocketAddr,
 ) {
-    let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned());
+    let location = if library.is_shared() {
+        format!("the collection {}", shared_collection(settings))
+    } else {
+        let data = &settings.data;
+        let data = std::path::absolute(data).unwrap_or_else(|_| data.clone());
+        data.display().to_string()
+    };
     let question = if sample::is_all_of(library) {
         sample::QUESTION
     } else {
@@ -612,7 +678,7 @@ fn welcome(
          graph: {graph}\n  sessions: {sessions}\n  {}\n\n{}",
         library.document_count(),
         library.chunk_count(),
-        data.display(),
+        location,
         engines.summary().join("\n  "),
         first_question(address, question),
     );

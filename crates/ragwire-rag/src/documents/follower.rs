@@ -96,6 +96,8 @@ pub struct FollowReport {
     pub failed: Vec<FollowFailure>,
     /// Documents that were not tried after the failures before them.
     pub untried: usize,
+    /// Documents of a shared library that another host is adding or removing.
+    pub elsewhere: usize,
     /// IDs of documents that the follower has no room for. Trying again does not help until another
     /// document is removed.
     pub no_room: Vec<String>,
@@ -104,7 +106,7 @@ pub struct FollowReport {
 impl FollowReport {
     /// Returns whether nothing is left that a retry could repair.
     pub fn is_in_step(&self) -> bool {
-        self.failed.is_empty() && self.untried == 0
+        self.failed.is_empty() && self.untried == 0 && self.elsewhere == 0
     }
 }
 

@@ -12,9 +12,11 @@ pub use chunk::Piece;
 pub use document::{Chunk, ChunkId, Document, DocumentKind, Hit, Level};
 pub use follower::{FollowError, FollowFailure, FollowReport, LibraryFollower, follow};
 pub use levels::SectionTree;
+#[cfg(feature = "qdrant")]
+pub use library::SharedLibraryOptions;
 pub use library::{
-    Change, ChangeKind, DocumentFilter, DocumentPage, FilterError, IndexingProgress, Library, LibraryError,
-    LibraryLimits, Salvage, SavedDocument, Source, SourceOutcome, SourceRoot,
+    Change, ChangeKind, Claim, DocumentFilter, DocumentPage, FilterError, IndexingProgress, Library,
+    LibraryError, LibraryLimits, Salvage, SavedDocument, Source, SourceOutcome, SourceRoot, Work,
 };
 pub use parse::{
     Block, BlockKind, EXTENSIONS, FrontMatter, PARSER_VERSION, ParseError, ParseErrorKind, ParseLimits,

@@ -12,6 +12,8 @@ mod points;
 mod restarts;
 #[cfg(feature = "qdrant")]
 mod server;
+#[cfg(feature = "qdrant")]
+mod shared;
 mod suite;
 
 use std::pin::Pin;

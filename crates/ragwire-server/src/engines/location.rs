@@ -21,7 +21,7 @@ pub enum StoreLocation {
 
 impl StoreLocation {
     /// Returns the error of the store at this location.
-    pub(super) fn error(&self, source: StoreError) -> EnginesError {
+    pub(crate) fn error(&self, source: StoreError) -> EnginesError {
         EnginesError::Store {
             location: self.clone(),
             source,

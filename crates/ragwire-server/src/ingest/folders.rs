@@ -3,10 +3,11 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use ragwire_rag::{Library, LibraryError, PARSER_VERSION, Parsed, Source, SourceOutcome};
+use ragwire_rag::{Claim, Library, LibraryError, PARSER_VERSION, Parsed, Source, SourceOutcome, Work};
 use sha2::{Digest, Sha256};
 use tokio::io::AsyncReadExt;
 
@@ -19,6 +20,9 @@ use crate::settings::Settings;
 
 /// Files that are recorded in one transaction. After a crash so many are read again.
 const RECORDS: usize = 64;
+
+/// How often a host looks whether another one has read the folders.
+const CLAIM_EVERY: Duration = Duration::from_millis(500);
 
 /// The files and folders of the user. Clones share the library.
 #[derive(Clone, Debug)]
@@ -107,6 +111,9 @@ impl Folders {
     ///
     /// Fails if the records of the library cannot be read.
     pub async fn sync(&self, report: impl Fn(usize, usize)) -> Result<Summary, LibraryError> {
+        // Until this host has read the folders, another one that is given the same waits, and then finds
+        // all of it done.
+        let _claim = self.claim().await?;
         let plan = self.blocking(|this| Plan::new(&this.library, &this.originals, &this.paths, &this.reader));
         let plan = plan.await?;
         let mut summary = Summary {
@@ -146,6 +153,24 @@ impl Folders {
         self.record(records).await;
         progress.finish();
         Ok(summary)
+    }
+
+    async fn claim(&self) -> Result<Claim, LibraryError> {
+        let mut is_waiting = false;
+        loop {
+            let claimed = self.blocking(|this| {
+                let claim = this.library.claim(&Work::Folders)?;
+                this.library.refresh()?;
+                Ok(claim)
+            });
+            if let Some(claim) = claimed.await? {
+                return Ok(claim);
+            }
+            if !std::mem::replace(&mut is_waiting, true) {
+                tracing::info!("another host reads the folders; waiting for it");
+            }
+            tokio::time::sleep(CLAIM_EVERY).await;
+        }
     }
 
     /// Reads a file, and parses it if its content is not the recorded one.
@@ -336,6 +361,7 @@ fn concerns_content(error: &AddError) -> bool {
         | AddErrorKind::NotOwner
         | AddErrorKind::LibraryFull
         | AddErrorKind::NoSpace
+        | AddErrorKind::Unavailable
         | AddErrorKind::Internal => false,
     }
 }

@@ -64,6 +64,8 @@ pub enum AddErrorKind {
     Unreadable,
     /// Reading the file took more time or memory than the limit.
     Exhausted,
+    /// The shared library cannot be reached, or another host changed the document at the same time.
+    Unavailable,
     /// This server failed.
     Internal,
 }
@@ -83,6 +85,7 @@ impl AddError {
             Self::Library(LibraryError::NoSpace) => AddErrorKind::NoSpace,
             Self::Library(LibraryError::NotOwner) => AddErrorKind::NotOwner,
             Self::Library(LibraryError::BadName | LibraryError::EmptyDocument) => AddErrorKind::Unreadable,
+            Self::Library(LibraryError::Shared(_) | LibraryError::Conflict) => AddErrorKind::Unavailable,
             // Only the errors above concern the document.
             Self::Library(_) | Self::Lost => AddErrorKind::Internal,
         }

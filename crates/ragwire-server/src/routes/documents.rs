@@ -24,7 +24,7 @@ use super::schemas;
 use crate::app::App;
 use crate::ingest::{AddError, AddErrorKind, add};
 
-/// The `retry-after` while all permits for uploads are taken.
+/// The `retry-after` while all permits for uploads are taken, or the shared library cannot be reached.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// The longest name that `Library::add` accepts, in bytes.
 const MAX_NAME_BYTES: usize = 255;
@@ -69,6 +69,7 @@ struct FailedFile {
         (status = 403, description = "The document is shared or belongs to another user (`--owner-header`)", body = openapi::Refused),
         (status = 404, description = "The document does not exist", body = openapi::Refused),
         (status = 500, description = "The library cannot be written", body = openapi::Refused),
+        (status = 503, description = "The shared library cannot be reached; `retry-after` says when to retry", body = openapi::Refused),
         (status = 507, description = "The disk is full, and removing needs more room than is kept for it; `retry-after` says when to retry", body = openapi::Refused),
     ),
 )]
@@ -85,7 +86,7 @@ pub(super) async fn remove(
     let removed = removed.await?.map_err(|error| match error {
         LibraryError::NotOwner => not_owner(&error),
         LibraryError::NoSpace => no_space(&app),
-        error => Refusal::internal(&error),
+        error => failed(&error),
     });
     match removed? {
         true => {
@@ -110,6 +111,7 @@ pub(super) async fn remove(
         (status = 200, description = "The passage", body = schemas::Chunk),
         (status = 404, description = "The document or the passage does not exist", body = openapi::Refused),
         (status = 500, description = "The library cannot be read", body = openapi::Refused),
+        (status = 503, description = "The shared library cannot be reached; `retry-after` says when to retry", body = openapi::Refused),
     ),
 )]
 pub(super) async fn chunk(
@@ -119,7 +121,7 @@ pub(super) async fn chunk(
 ) -> Result<Response, Refusal> {
     let Path((document_id, chunk_id)) = ids.map_err(|_| unknown_document())?;
     let chunk = with_library(&app, move |library| library.chunk(&chunk_id)).await?;
-    match chunk.map_err(|error| Refusal::internal(&error))? {
+    match chunk.map_err(|error| failed(&error))? {
         Some(chunk) if chunk.document_id == document_id => Ok(Json(chunk).into_response()),
         _ => Err(unknown_document()),
     }
@@ -154,7 +156,7 @@ pub(super) async fn chunk(
         (status = 415, description = "The file type is not supported", body = openapi::Refused),
         (status = 422, description = "The file cannot be read, or has no name", body = openapi::Refused),
         (status = 500, description = "The library cannot be written, or the reading process failed", body = openapi::Refused),
-        (status = 503, description = "Too many concurrent uploads; `retry-after` says when to retry", body = openapi::Refused),
+        (status = 503, description = "Too many concurrent uploads, or the shared library cannot be reached; `retry-after` says when to retry", body = openapi::Refused),
         (status = 507, description = "The library or the disk is full; for the disk `retry-after` says when to retry", body = openapi::Refused),
     ),
 )]
@@ -266,6 +268,25 @@ fn not_owner(error: &LibraryError) -> Refusal {
     Refusal::permanent(StatusCode::FORBIDDEN, "not_owner", format!("Refused: {error}."))
 }
 
+/// Refuses a request because of an error that does not concern it. The error itself is only logged.
+fn failed(error: &LibraryError) -> Refusal {
+    match error {
+        LibraryError::Shared(_) | LibraryError::Conflict => {
+            tracing::error!(
+                error = error as &dyn std::error::Error,
+                "the shared library failed"
+            );
+            Refusal::temporary(
+                StatusCode::SERVICE_UNAVAILABLE,
+                error.code(),
+                "The library cannot be reached at the moment. Please retry.",
+            )
+            .retry_after(RETRY_AFTER)
+        }
+        error => Refusal::internal(error),
+    }
+}
+
 fn refusal_of(name: &str, error: &AddError) -> Refusal {
     let status = match error.kind() {
         AddErrorKind::Unsupported => StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -273,11 +294,17 @@ fn refusal_of(name: &str, error: &AddError) -> Refusal {
         AddErrorKind::LibraryFull | AddErrorKind::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
         AddErrorKind::NotOwner => StatusCode::CONFLICT,
         AddErrorKind::Unreadable | AddErrorKind::Exhausted => StatusCode::UNPROCESSABLE_ENTITY,
+        AddErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
         AddErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
     };
     let mut failure = Failure::new(error.code().to_owned(), format!("{name}: {error}."));
-    failure.recoverable = error.kind() == AddErrorKind::Internal;
-    Refusal::new(status, failure)
+    match error.kind() {
+        AddErrorKind::Unavailable => Refusal::new(status, failure).retry_after(RETRY_AFTER),
+        kind => {
+            failure.recoverable = kind == AddErrorKind::Internal;
+            Refusal::new(status, failure)
+        }
+    }
 }
 
 /// Types of documents besides those of text. Browsers and curl guess the type from the name, and the

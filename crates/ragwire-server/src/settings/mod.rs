@@ -180,7 +180,8 @@ settings! {
         store: StoreKind = StoreKind::Memory;
         /// Qdrant server, as http://127.0.0.1:6334; set its key as RAGWIRE_QDRANT_API_KEY
         qdrant_url: Address = Address::default();
-        /// Qdrant collection; each ragwire-server needs its own
+        /// Qdrant collection of the vectors; the library is in NAME-library beside it. Servers with
+        /// the same collection share their documents
         qdrant_collection: Name = Name(QDRANT_COLLECTION.to_owned());
         /// Key for the server of --qdrant-url
         #[arg(hide = true)]

@@ -12,6 +12,8 @@ mod remote;
 #[path = "../served/mod.rs"]
 mod served;
 mod services;
+#[cfg(feature = "qdrant")]
+mod shared;
 mod start;
 mod terminal;
 

@@ -88,7 +88,7 @@ fn a_grown_library_finds_what_a_new_one_finds() {
     drop(library);
     let library = open(&folder).unwrap();
     assert_eq!(found(&library, "apple pear"), found(&fresh, "apple pear"));
-    let segments = library.database.read(|connection| {
+    let segments = library.local().read(|connection| {
         let count = |sql| Ok::<_, LibraryError>(connection.query_row(sql, [], |row| row.get::<_, i64>(0))?);
         Ok((
             count("SELECT count(*) FROM segments")?,
@@ -109,7 +109,7 @@ fn removal_gives_disk_and_memory_back() {
         let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
         let done =
             |connection: &rusqlite::Connection| Ok(connection.query_row(checkpoint, [], |_| Ok(()))?);
-        library.database.read(done).unwrap();
+        library.local().read(done).unwrap();
         std::fs::metadata(folder.0.join(FILE_NAME)).unwrap().len()
     };
     let small = size();
@@ -137,7 +137,7 @@ fn a_full_disk_refuses_additions_and_allows_removals() {
     let limit = |pages: &str| {
         let sql = format!("PRAGMA max_page_count = {pages}");
         let set = |connection: &rusqlite::Transaction<'_>| Ok(connection.query_row(&sql, [], |_| Ok(()))?);
-        library.database.write(set).unwrap();
+        library.local().write(set).unwrap();
     };
     limit("1");
     let mut refused = None;
@@ -221,7 +221,7 @@ fn an_index_of_another_analyzer_is_built_again() {
         connection.execute_batch("UPDATE postings SET term = term || 'x'")?;
         database::set_meta(connection, "analyzer", 0)
     };
-    library.database.write(change).unwrap();
+    library.local().write(change).unwrap();
     drop(library);
     assert_eq!(found(&open(&folder).unwrap(), "apple pear"), before);
 }

@@ -1,6 +1,7 @@
 //! Why a library operation failed.
 
 use super::MAX_NAME_BYTES;
+use crate::search::store::StoreError;
 
 /// Why a library operation failed.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +24,12 @@ pub enum LibraryError {
     /// The document is shared, or belongs to another owner. Nothing was changed.
     #[error("the document is shared or belongs to another user, so it cannot be replaced or removed")]
     NotOwner,
+    /// Another host changed the same document again and again. Nothing was changed.
+    #[error("another host changed this document at the same time; try again")]
+    Conflict,
+    /// The server of a shared library cannot be reached, or refused a request.
+    #[error("the shared library cannot be used: {0}")]
+    Shared(#[source] StoreError),
     /// The progress callback cancelled the operation. Nothing was changed.
     #[error("adding the document was cancelled")]
     Cancelled,
@@ -65,6 +72,9 @@ impl LibraryError {
             Self::EmptyDocument => "empty_document",
             Self::Full { .. } => "library_full",
             Self::NotOwner => "not_owner",
+            Self::Conflict => "library_conflict",
+            Self::Shared(StoreError::Unavailable(_)) => "library_unavailable",
+            Self::Shared(_) => "library_storage",
             Self::Cancelled => "cancelled",
             Self::InUse => "library_in_use",
             Self::Version { .. } => "library_version",
@@ -72,6 +82,12 @@ impl LibraryError {
             Self::Storage(_) | Self::Folder(_) | Self::Import(_) => "library_storage",
             Self::Damaged(_) => "library_damaged",
         }
+    }
+}
+
+impl From<StoreError> for LibraryError {
+    fn from(error: StoreError) -> Self {
+        Self::Shared(error)
     }
 }
 

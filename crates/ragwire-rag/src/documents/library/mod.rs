@@ -26,6 +26,7 @@ use segments::{Lexicon, TAIL_PASSAGES};
 use state::{Held, Shared};
 
 mod changes;
+mod claim;
 mod database;
 mod error;
 mod filter;
@@ -36,13 +37,18 @@ mod records;
 mod resolve;
 mod salvage;
 mod segments;
+#[cfg(feature = "qdrant")]
+mod shared;
 mod sources;
 mod state;
 
 pub use changes::{Change, ChangeKind};
+pub use claim::{Claim, Work};
 pub use error::LibraryError;
 pub use filter::{DocumentFilter, DocumentPage, FilterError};
 pub use salvage::{Salvage, SavedDocument};
+#[cfg(feature = "qdrant")]
+pub use shared::SharedLibraryOptions;
 pub use sources::{Source, SourceOutcome, SourceRoot};
 
 /// The file in the folder of a library. Beside it are its log while it is open, a lock, and a
@@ -56,6 +62,8 @@ const IMPORTED_FILE_NAME: &str = "library.redb.imported";
 const MAX_NAME_BYTES: usize = 255;
 /// Chunks that are put into the index under one lock: about 10 ms.
 const CHUNKS_PER_LOCK: usize = 256;
+/// How often a change is tried again that another host interfered with.
+const CHANGE_ATTEMPTS: usize = 4;
 /// How much a word counts in the title and in the name of the document, relative to a word of the
 /// passage or its headings. All passages of a document share them.
 const TITLE_WEIGHT: f32 = 0.5;
@@ -93,7 +101,17 @@ pub struct IndexingProgress {
     pub total_chunks: usize,
 }
 
-/// The searchable documents of one folder.
+/// Where the passages of a library and their words are.
+#[derive(Debug)]
+enum Shelf {
+    /// In a file or in memory of this process.
+    Local(Database),
+    /// On a server, for any number of hosts.
+    #[cfg(feature = "qdrant")]
+    Shared(shared::SharedShelf),
+}
+
+/// The searchable documents of one folder, or of a server that several hosts share.
 ///
 /// Dropping it closes the file; nothing needs to be flushed. Share it in an `Arc`: all functions
 /// take `&self`.
@@ -113,7 +131,7 @@ pub struct IndexingProgress {
 #[derive(Debug)]
 pub struct Library {
     limits: LibraryLimits,
-    database: Database,
+    shelf: Shelf,
     analyzer: Analyzer,
     shared: RwLock<Shared>,
     changes: Changes,
@@ -173,7 +191,7 @@ impl Library {
         }
         let library = Self {
             limits,
-            database,
+            shelf: Shelf::Local(database),
             analyzer: Analyzer::default(),
             shared: RwLock::new(shared),
             changes: Changes::default(),
@@ -193,7 +211,11 @@ impl Library {
                 let prepared = pieces.into_iter().map(prepare).collect();
                 library.fill_index(held.first + first, prepared);
             }
-            library.flush_if_due(held.passages().end);
+            match &library.shelf {
+                Shelf::Local(database) => library.flush_if_due(database, held.passages().end),
+                #[cfg(feature = "qdrant")]
+                Shelf::Shared(_) => {}
+            }
         }
         Ok(library)
     }
@@ -210,7 +232,7 @@ impl Library {
             for piece in pieces {
                 prepared.push(self.prepare(document, piece, language_of(&stored)));
             }
-            self.insert(None, stored, pieces, prepared).map(drop)
+            self.insert(None, stored, pieces, prepared)
         })
     }
 
@@ -258,8 +280,28 @@ impl Library {
         if pieces.is_empty() {
             return Err(LibraryError::EmptyDocument);
         }
+        for _ in 0..CHANGE_ATTEMPTS {
+            match self.try_add(owner, name, &id, parsed, &pieces, &mut progress) {
+                Err(LibraryError::Conflict) => {}
+                done => return done,
+            }
+        }
+        Err(LibraryError::Conflict)
+    }
+
+    /// Adds a document. Another host that changes it at the same time is a conflict.
+    fn try_add(
+        &self,
+        owner: Option<&str>,
+        name: &str,
+        id: &str,
+        parsed: &Parsed,
+        pieces: &[Piece],
+        progress: &mut impl FnMut(IndexingProgress) -> ControlFlow<()>,
+    ) -> Result<Document, LibraryError> {
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let old = self.room_for(name, &id, pieces.len())?;
+        self.refresh_name(name)?;
+        let old = self.room_for(name, id, pieces.len())?;
         if let Some(same) = old.as_ref().filter(|old| old.document.id == id) {
             return Ok(same.document.clone());
         }
@@ -269,7 +311,7 @@ impl Library {
         let total_chunks = pieces.len();
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let document = Document {
-            id,
+            id: id.to_owned(),
             name: name.to_owned(),
             kind: parsed.kind,
             title: parsed.title.clone(),
@@ -285,7 +327,7 @@ impl Library {
                 text.push('\n');
             }
         }
-        let mut stored = self.stored(document, &pieces, &text, &parsed.front_matter);
+        let mut stored = self.stored(document.clone(), pieces, &text, &parsed.front_matter);
         stored.owner = owner.map(str::to_owned);
         let mut prepared = Vec::with_capacity(total_chunks);
         for (done_chunks, piece) in pieces.iter().enumerate() {
@@ -300,13 +342,13 @@ impl Library {
             }
             prepared.push(self.prepare(&stored.document, piece, language_of(&stored)));
         }
-        let published = self.insert(old.as_deref(), stored, &pieces, prepared)?;
+        self.insert(old.as_deref(), stored, pieces, prepared)?;
         // The document has been added, so the callback can no longer cancel.
         let _ = progress(IndexingProgress {
             done_chunks: total_chunks,
             total_chunks,
         });
-        Ok(published.document.clone())
+        Ok(document)
     }
 
     fn stored(
@@ -354,11 +396,24 @@ impl Library {
         stored: StoredDocument,
         pieces: &[Piece],
         prepared: Vec<TermVector>,
-    ) -> Result<Arc<Held>, LibraryError> {
+    ) -> Result<(), LibraryError> {
+        match &self.shelf {
+            Shelf::Local(database) => self.insert_local(database, old, stored, pieces, prepared),
+            #[cfg(feature = "qdrant")]
+            Shelf::Shared(shelf) => self.insert_shared(shelf, stored, pieces, prepared),
+        }
+    }
+
+    fn insert_local(
+        &self,
+        database: &Database,
+        old: Option<&Held>,
+        stored: StoredDocument,
+        pieces: &[Piece],
+        prepared: Vec<TermVector>,
+    ) -> Result<(), LibraryError> {
         let replaced = old.map(|old| (old.first, old.document.chunks));
-        let first = self
-            .database
-            .write(|connection| records::replace(connection, replaced, &stored, pieces))?;
+        let first = database.write(|connection| records::replace(connection, replaced, &stored, pieces))?;
         self.fill_index(first, prepared);
         let mut shared = self.write();
         let withdrawn = old.and_then(|old| shared.withdraw(old.first));
@@ -371,8 +426,8 @@ impl Library {
         if let Some(old) = withdrawn {
             self.clear_tail(&old);
         }
-        self.flush_if_due(published.passages().end);
-        Ok(published)
+        self.flush_if_due(database, published.passages().end);
+        Ok(())
     }
 
     /// Checks whether a document of that name could be added, before it is read. A new name needs
@@ -440,12 +495,11 @@ impl Library {
     /// `next` is the number after the last passage. The caller holds the writer's lock.
     ///
     /// A failure loses nothing: the passages stay in memory, and the next call tries again.
-    fn flush_if_due(&self, next: u64) {
+    fn flush_if_due(&self, database: &Database, next: u64) {
         if self.read().lexicon.tail.len() >= TAIL_PASSAGES {
             let written = {
                 let shared = self.read();
-                self.database
-                    .write(|connection| shared.lexicon.write_tail(connection, next))
+                database.write(|connection| shared.lexicon.write_tail(connection, next))
             };
             match written {
                 Ok(segment) => self.write().lexicon.flushed(segment),
@@ -455,12 +509,12 @@ impl Library {
                 }
             }
         }
-        if let Err(error) = self.merge() {
+        if let Err(error) = self.merge(database) {
             tracing::warn!(%error, "segments of the index were not merged");
         }
     }
 
-    fn merge(&self) -> Result<(), LibraryError> {
+    fn merge(&self, database: &Database) -> Result<(), LibraryError> {
         loop {
             let (range, merged) = {
                 let shared = self.read();
@@ -470,12 +524,11 @@ impl Library {
                 let write = |connection: &rusqlite::Transaction<'_>| {
                     shared.lexicon.write_merged(connection, range.clone())
                 };
-                let merged = self.database.write_with_reserve(write)?;
+                let merged = database.write_with_reserve(write)?;
                 (range, merged)
             };
             let old = self.write().lexicon.merged(range, merged);
-            self.database
-                .write_with_reserve(|connection| segments::forget(connection, &old))?;
+            database.write_with_reserve(|connection| segments::forget(connection, &old))?;
         }
     }
 
@@ -524,9 +577,52 @@ impl Library {
         self.changes.since(revision)
     }
 
+    /// Makes changes of other hosts visible now. A library of one process has none.
+    ///
+    /// # Errors
+    ///
+    /// `library_unavailable`, `library_storage`.
+    pub fn refresh(&self) -> Result<(), LibraryError> {
+        match &self.shelf {
+            Shelf::Local(_) => Ok(()),
+            #[cfg(feature = "qdrant")]
+            Shelf::Shared(shelf) => self.refresh_shared(shelf),
+        }
+    }
+
+    fn refresh_name(&self, name: &str) -> Result<(), LibraryError> {
+        match &self.shelf {
+            Shelf::Local(_) => {
+                let _ = name;
+                Ok(())
+            }
+            #[cfg(feature = "qdrant")]
+            Shelf::Shared(shelf) => self.refresh_name_shared(shelf, name),
+        }
+    }
+
+    /// Returns whether other hosts may change this library.
+    pub fn is_shared(&self) -> bool {
+        match &self.shelf {
+            Shelf::Local(_) => false,
+            #[cfg(feature = "qdrant")]
+            Shelf::Shared(_) => true,
+        }
+    }
+
     /// Returns the number of passages of all documents.
     pub fn chunk_count(&self) -> usize {
         self.read().lexicon.passages
+    }
+
+    /// The file of a library of one process.
+    #[cfg(test)]
+    fn local(&self) -> &Database {
+        match &self.shelf {
+            Shelf::Local(database) => database,
+            #[cfg(feature = "qdrant")]
+            Shelf::Shared(_) => panic!("a shared library has no file"),
+        }
     }
 
     // A panic under the lock can leave index entries of a document that was never published. They

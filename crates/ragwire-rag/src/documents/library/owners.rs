@@ -7,8 +7,9 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::PoisonError;
 
+use super::database::Database;
 use super::state::Held;
-use super::{ChangeKind, IndexingProgress, Library, LibraryError, records};
+use super::{CHANGE_ATTEMPTS, ChangeKind, IndexingProgress, Library, LibraryError, Shelf, records};
 use crate::{Document, Parsed};
 
 impl Library {
@@ -41,14 +42,39 @@ impl Library {
     }
 
     fn remove_as(&self, owner: Option<&str>, document_id: &str) -> Result<bool, LibraryError> {
+        for _ in 0..CHANGE_ATTEMPTS {
+            match self.try_remove(owner, document_id) {
+                Err(LibraryError::Conflict) => {}
+                done => return done,
+            }
+        }
+        Err(LibraryError::Conflict)
+    }
+
+    fn try_remove(&self, owner: Option<&str>, document_id: &str) -> Result<bool, LibraryError> {
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_live(document_id) {
+            self.refresh()?;
+        }
+        if let Some(known) = self.find(document_id) {
+            self.refresh_name(&known.document.name)?;
+        }
         let Some(held) = self.find(document_id) else {
             return Ok(false);
         };
         if !held.may_be_changed_by(owner) {
             return Err(LibraryError::NotOwner);
         }
-        self.database
+        match &self.shelf {
+            Shelf::Local(database) => self.remove_local(database, &held)?,
+            #[cfg(feature = "qdrant")]
+            Shelf::Shared(shelf) => self.remove_shared(shelf, &held)?,
+        }
+        Ok(true)
+    }
+
+    fn remove_local(&self, database: &Database, held: &Held) -> Result<(), LibraryError> {
+        database
             .write_with_reserve(|connection| records::remove(connection, held.first, held.document.chunks))?;
         let mut shared = self.write();
         let withdrawn = shared.withdraw(held.first);
@@ -59,10 +85,10 @@ impl Library {
         if let Some(old) = withdrawn {
             self.clear_tail(&old);
         }
-        if let Err(error) = self.merge() {
+        if let Err(error) = self.merge(database) {
             tracing::warn!(%error, "removed passages stay in the index file");
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Removes a document of `owner`. Returns `false` if no document has that ID.

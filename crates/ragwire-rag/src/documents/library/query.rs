@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::{DocumentFilter, Held, Language, Library, LibraryError};
+use super::database::Database;
+#[cfg(feature = "qdrant")]
+use super::shared::SharedShelf;
+use super::{DocumentFilter, Held, Language, Library, LibraryError, Shelf};
 use crate::documents::chunk::Piece;
 use crate::search::analyzer::Token;
 use crate::search::lexical::{MAX_QUERY_BYTES, Match, QueryTerm, query_terms, rarity};
@@ -76,22 +79,47 @@ impl Library {
         // in between.
         let languages = self.query_languages(query);
         let spelled = self.well_spelled(query);
-        let mut terms = query_terms(&self.analyzer, &spelled, &languages);
-        let found = self.database.read(|connection| {
+        let terms = query_terms(&self.analyzer, &spelled, &languages);
+        let found = match &self.shelf {
+            Shelf::Local(database) => self.search_local(database, query, terms, searched, filter)?,
+            #[cfg(feature = "qdrant")]
+            Shelf::Shared(shelf) => {
+                let terms = self.shared_terms(shelf, query, terms)?;
+                self.search_shared(shelf, &terms, searched, filter)?
+            }
+        };
+        let numbers: Vec<u64> = found.iter().map(|(found, _)| found.key).collect();
+        let pieces = self.pieces(&numbers)?;
+        // A missing piece belongs to a document that was removed in the meantime.
+        let hit = |((found, held), piece): ((Match, Arc<Held>), Option<Piece>)| {
+            let ordinal = u32::try_from(found.key - held.first).ok()?;
+            Some(Hit::new(held.passage(ordinal, piece?), found.score))
+        };
+        let mut hits: Vec<Hit> = found.into_iter().zip(pieces).filter_map(hit).collect();
+        if !phrases.is_empty() {
+            // Stable: within both groups the order stays.
+            hits.sort_by_key(|hit| !phrases.iter().all(|phrase| has_phrase(&hit.chunk, phrase)));
+        }
+        hits.truncate(limit);
+        Ok(hits)
+    }
+
+    fn search_local(
+        &self,
+        database: &Database,
+        query: &str,
+        mut terms: Vec<QueryTerm>,
+        limit: usize,
+        filter: &DocumentFilter,
+    ) -> Result<Vec<(Match, Arc<Held>)>, LibraryError> {
+        database.read(|connection| {
             let shared = self.read();
             for prefix in prefixes(query) {
                 let found = shared
                     .lexicon
                     .terms_with_prefix(connection, &prefix, MAX_PREFIX_TERMS)?;
-                let mut spellings: Vec<String> = found.into_iter().map(|(term, _)| term).collect();
-                spellings.sort_unstable();
-                spellings.dedup();
-                spellings.truncate(MAX_PREFIX_TERMS);
-                terms.push(QueryTerm {
-                    form: prefix,
-                    spellings,
-                    factor: PREFIX_FACTOR,
-                });
+                let spellings = found.into_iter().map(|(term, _)| term).collect();
+                terms.push(prefix_term(prefix, spellings));
             }
             for term in &mut terms {
                 let mut is_known = false;
@@ -111,27 +139,38 @@ impl Library {
                         .document_of(number)
                         .is_some_and(|held| filter.accepts(held))
             };
-            let found = shared.lexicon.search(connection, &terms, searched, accepted)?;
+            let found = shared.lexicon.search(connection, &terms, limit, accepted)?;
             let document = |found: &Match| shared.document_of(found.key).map(Arc::clone);
             Ok(found
                 .iter()
                 .filter_map(|found| Some((*found, document(found)?)))
                 .collect::<Vec<_>>())
-        })?;
-        let numbers: Vec<u64> = found.iter().map(|(found, _)| found.key).collect();
-        let pieces = self.pieces(&numbers)?;
-        // A missing piece belongs to a document that was removed in the meantime.
-        let hit = |((found, held), piece): ((Match, Arc<Held>), Option<Piece>)| {
-            let ordinal = u32::try_from(found.key - held.first).ok()?;
-            Some(Hit::new(held.passage(ordinal, piece?), found.score))
-        };
-        let mut hits: Vec<Hit> = found.into_iter().zip(pieces).filter_map(hit).collect();
-        if !phrases.is_empty() {
-            // Stable: within both groups the order stays.
-            hits.sort_by_key(|hit| !phrases.iter().all(|phrase| has_phrase(&hit.chunk, phrase)));
+        })
+    }
+
+    /// Adds the terms of prefixes, and corrects what the library does not know.
+    #[cfg(feature = "qdrant")]
+    fn shared_terms(
+        &self,
+        shelf: &SharedShelf,
+        query: &str,
+        mut terms: Vec<QueryTerm>,
+    ) -> Result<Vec<QueryTerm>, LibraryError> {
+        for prefix in prefixes(query) {
+            let found = shelf.terms_with_prefix(&prefix)?;
+            terms.push(prefix_term(prefix, found));
         }
-        hits.truncate(limit);
-        Ok(hits)
+        let spellings: Vec<String> = terms.iter().flat_map(|term| term.spellings.clone()).collect();
+        // All at once: the loop below finds them in memory.
+        shelf.rarities_of(&spellings)?;
+        for term in &mut terms {
+            let is_known = shelf.rarities_of(&term.spellings)?.iter().any(Option::is_some);
+            let stem = term.spellings.first().unwrap_or(&term.form);
+            if !is_known && let Some(spelling) = self.correct_shared(shelf, (&term.form, stem), 2, false)? {
+                (term.spellings, term.factor) = (vec![spelling], CORRECTED_FACTOR);
+            }
+        }
+        Ok(terms)
     }
 
     /// Returns the IDs of the documents that `filter` selects, in the order of adding.
@@ -168,12 +207,19 @@ impl Library {
     /// Returns how significant each term is in this library: the inverse document frequency of BM25,
     /// highest for a term that no text contains, and for all terms if the file cannot be read.
     pub fn weights(&self, terms: &[String]) -> Vec<f32> {
-        let weights = self.database.read(|connection| {
-            let shared = self.read();
-            let with = shared.lexicon.texts_with(connection, terms)?;
-            let weight = |with| rarity(shared.lexicon.passages, with);
-            Ok(with.into_iter().map(weight).collect())
-        });
+        let weights = match &self.shelf {
+            Shelf::Local(database) => database.read(|connection| {
+                let shared = self.read();
+                let with = shared.lexicon.texts_with(connection, terms)?;
+                let weight = |with| rarity(shared.lexicon.passages, with);
+                Ok(with.into_iter().map(weight).collect())
+            }),
+            #[cfg(feature = "qdrant")]
+            Shelf::Shared(shelf) => shelf.rarities_of(terms).map(|found| {
+                let unseen = self.unseen_weight();
+                found.into_iter().map(|rarity| rarity.unwrap_or(unseen)).collect()
+            }),
+        };
         weights.unwrap_or_else(|error| {
             tracing::warn!(%error, "cannot read how rare words are");
             vec![self.unseen_weight(); terms.len()]
@@ -247,8 +293,13 @@ impl Library {
         let stems = self.terms_in(&form, self.language_of(&form));
         let term = stems.first().unwrap_or(&form);
         let is_short = form.chars().count() < MIN_CERTAIN_LETTERS;
-        self.database
-            .read(|connection| self.correct(connection, &self.read(), (&form, term), 1, is_short))
+        match &self.shelf {
+            Shelf::Local(database) => {
+                database.read(|connection| self.correct(connection, &self.read(), (&form, term), 1, is_short))
+            }
+            #[cfg(feature = "qdrant")]
+            Shelf::Shared(shelf) => self.correct_shared(shelf, (&form, term), 1, is_short),
+        }
     }
 
     /// A stem is compared with a stem, and a short one keeps its letters: `paris` is not a mistake for
@@ -261,50 +312,41 @@ impl Library {
         mistakes: usize,
         keeps_letters: bool,
     ) -> Result<Option<String>, LibraryError> {
-        let letters = form.chars().count();
-        if letters < MIN_CORRECTED_LETTERS || !form.chars().all(char::is_alphabetic) {
+        let Some(most) = most_mistakes(form, mistakes) else {
             return Ok(None);
-        }
-        let is_short = letters < MIN_CERTAIN_LETTERS;
-        let most = if letters < TWO_MISTAKES_LETTERS {
-            1
-        } else {
-            mistakes
         };
         let start: String = form.chars().take(RIGHT_LETTERS).collect();
         let terms = shared
             .lexicon
             .terms_with_prefix(connection, &start, MAX_COMPARED_TERMS)?;
-        let mut near: HashMap<String, usize> = HashMap::new();
-        for (term, forms) in terms {
-            let spelled = forms.iter().map(|known| (known, form, keeps_letters));
-            let spelled = spelled.chain([(&term, stem, keeps_letters || is_short)]);
-            let spelled = spelled
-                .filter(|(known, asked, _)| known.len().abs_diff(asked.len()) <= most)
-                .filter(|(known, asked, keeps)| !keeps || keeps_all_letters(known, asked));
-            let distance = spelled
-                .map(|(known, asked, _)| strsim::osa_distance(known, asked))
-                .min();
-            if let Some(distance) = distance.filter(|distance| (1..=most).contains(distance)) {
-                let least = near.entry(term).or_insert(distance);
-                *least = distance.min(*least);
-            }
-        }
+        let near = near((form, stem), terms, most, keeps_letters);
         let terms: Vec<String> = near.keys().cloned().collect();
         let with = shared.lexicon.texts_with(connection, &terms)?;
-        let best = terms
+        Ok(nearest(&near, terms.into_iter().zip(with)))
+    }
+
+    #[cfg(feature = "qdrant")]
+    fn correct_shared(
+        &self,
+        shelf: &SharedShelf,
+        (form, stem): (&str, &str),
+        mistakes: usize,
+        keeps_letters: bool,
+    ) -> Result<Option<String>, LibraryError> {
+        let Some(most) = most_mistakes(form, mistakes) else {
+            return Ok(None);
+        };
+        let start: String = form.chars().take(RIGHT_LETTERS).collect();
+        let mut terms = shelf.similar(form)?;
+        terms.retain(|(term, _)| term.starts_with(&start));
+        let near = near((form, stem), terms, most, keeps_letters);
+        let terms: Vec<String> = near.keys().cloned().collect();
+        let rarities = shelf.rarities_of(&terms)?;
+        let passages = self.chunk_count();
+        let with = rarities
             .into_iter()
-            .zip(with)
-            .filter(|(_, texts)| *texts > 0)
-            .max_by_key(|(term, texts)| {
-                let distance = near.get(term).copied().unwrap_or(usize::MAX);
-                (
-                    std::cmp::Reverse(distance),
-                    *texts,
-                    std::cmp::Reverse(term.clone()),
-                )
-            });
-        Ok(best.map(|(term, _)| term))
+            .map(|rarity| rarity.map_or(0, |rarity| texts_of(passages, rarity)));
+        Ok(nearest(&near, terms.into_iter().zip(with)))
     }
 
     /// Returns the languages to search a query in, its own first.
@@ -327,6 +369,76 @@ impl Library {
         let most = shared.languages.iter().max_by_key(|(_, passages)| **passages);
         most.map(|(language, _)| *language).unwrap_or_default()
     }
+}
+
+/// Returns the term of a prefix with what it stands for.
+fn prefix_term(prefix: String, mut spellings: Vec<String>) -> QueryTerm {
+    spellings.sort_unstable();
+    spellings.dedup();
+    spellings.truncate(MAX_PREFIX_TERMS);
+    QueryTerm {
+        form: prefix,
+        spellings,
+        factor: PREFIX_FACTOR,
+    }
+}
+
+/// Returns how many mistakes of a word are corrected, or `None` for one that is left as it is.
+fn most_mistakes(form: &str, mistakes: usize) -> Option<usize> {
+    let letters = form.chars().count();
+    if letters < MIN_CORRECTED_LETTERS || !form.chars().all(char::is_alphabetic) {
+        None
+    } else if letters < TWO_MISTAKES_LETTERS {
+        Some(1)
+    } else {
+        Some(mistakes)
+    }
+}
+
+/// Returns the terms with at most so many mistakes, and how many.
+fn near(
+    (form, stem): (&str, &str),
+    terms: Vec<(String, Vec<String>)>,
+    most: usize,
+    keeps_letters: bool,
+) -> HashMap<String, usize> {
+    let is_short = form.chars().count() < MIN_CERTAIN_LETTERS;
+    let mut near: HashMap<String, usize> = HashMap::new();
+    for (term, forms) in terms {
+        let spelled = forms.iter().map(|known| (known, form, keeps_letters));
+        let spelled = spelled.chain([(&term, stem, keeps_letters || is_short)]);
+        let spelled = spelled
+            .filter(|(known, asked, _)| known.len().abs_diff(asked.len()) <= most)
+            .filter(|(known, asked, keeps)| !keeps || keeps_all_letters(known, asked));
+        let distance = spelled
+            .map(|(known, asked, _)| strsim::osa_distance(known, asked))
+            .min();
+        if let Some(distance) = distance.filter(|distance| (1..=most).contains(distance)) {
+            let least = near.entry(term).or_insert(distance);
+            *least = distance.min(*least);
+        }
+    }
+    near
+}
+
+/// Returns the term with the fewest mistakes, of several the most frequent.
+fn nearest(near: &HashMap<String, usize>, with: impl Iterator<Item = (String, usize)>) -> Option<String> {
+    let best = with.filter(|(_, texts)| *texts > 0).max_by_key(|(term, texts)| {
+        let distance = near.get(term).copied().unwrap_or(usize::MAX);
+        (
+            std::cmp::Reverse(distance),
+            *texts,
+            std::cmp::Reverse(term.clone()),
+        )
+    });
+    best.map(|(term, _)| term)
+}
+
+/// Returns how many texts contain a term of this rarity.
+#[cfg(feature = "qdrant")]
+fn texts_of(texts: usize, rarity: f32) -> usize {
+    let with = (texts as f32 + 1.0) / rarity.exp() - 0.5;
+    with.round().max(1.0) as usize
 }
 
 /// Returns whether no letter is replaced by another: one has letters more, or they are in another order.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::{Held, Library, LibraryError, records};
+use super::{Held, Library, LibraryError, Shelf, records};
 use crate::Chunk;
 use crate::ChunkId;
 use crate::documents::chunk::Piece;
@@ -132,8 +132,11 @@ impl Library {
     }
 
     pub(super) fn pieces(&self, numbers: &[u64]) -> Result<Vec<Option<Piece>>, LibraryError> {
-        self.database
-            .read(|connection| records::pieces(connection, numbers))
+        match &self.shelf {
+            Shelf::Local(database) => database.read(|connection| records::pieces(connection, numbers)),
+            #[cfg(feature = "qdrant")]
+            Shelf::Shared(shelf) => shelf.pieces(numbers),
+        }
     }
 
     pub(super) fn find(&self, document_id: &str) -> Option<Arc<Held>> {

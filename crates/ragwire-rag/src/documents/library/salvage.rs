@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::database::{self, unseal};
 use super::records::{self, StoredDocument};
-use super::{Library, LibraryError, language_of};
+use super::{Library, LibraryError, Shelf, language_of};
 use crate::Document;
 use crate::documents::chunk::Piece;
 
@@ -52,7 +52,12 @@ impl Library {
     ///
     /// `library_damaged`, `library_storage`.
     pub fn check(&self) -> Result<(), LibraryError> {
-        self.database.read(database::check_all)?;
+        match &self.shelf {
+            Shelf::Local(database) => database.read(database::check_all)?,
+            // Its server checks its own files.
+            #[cfg(feature = "qdrant")]
+            Shelf::Shared(_) => {}
+        }
         for document in self.list() {
             self.passages(&document.id)?;
         }

@@ -9,8 +9,8 @@ use std::sync::PoisonError;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
-use super::database::{seal, unseal};
-use super::{Library, LibraryError};
+use super::database::{Database, seal, unseal};
+use super::{Library, LibraryError, Shelf};
 
 /// A file that was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +60,11 @@ impl Library {
     ///
     /// `library_storage`.
     pub fn sources(&self) -> Result<Vec<Source>, LibraryError> {
-        self.database.read(sources)
+        match &self.shelf {
+            Shelf::Local(database) => database.read(sources),
+            #[cfg(feature = "qdrant")]
+            Shelf::Shared(shelf) => shelf.sources(),
+        }
     }
 
     /// Records files and removes the records of others, by the names of their documents.
@@ -69,8 +73,21 @@ impl Library {
     ///
     /// `library_storage`, `library_no_space`; nothing is recorded then.
     pub fn record_sources(&self, changed: &[Source], removed: &[String]) -> Result<(), LibraryError> {
+        match &self.shelf {
+            Shelf::Local(database) => self.record_locally(database, changed, removed),
+            #[cfg(feature = "qdrant")]
+            Shelf::Shared(shelf) => shelf.record_sources(changed, removed),
+        }
+    }
+
+    fn record_locally(
+        &self,
+        database: &Database,
+        changed: &[Source],
+        removed: &[String],
+    ) -> Result<(), LibraryError> {
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        self.database.write(|connection| {
+        database.write(|connection| {
             let mut insert =
                 connection.prepare("INSERT OR REPLACE INTO sources (name, value) VALUES (?1, ?2)")?;
             for source in changed {
@@ -90,17 +107,11 @@ impl Library {
     ///
     /// `library_storage`.
     pub fn source_roots(&self) -> Result<Vec<SourceRoot>, LibraryError> {
-        self.database.read(|connection| {
-            let mut statement = connection.prepare("SELECT path, identity FROM source_roots")?;
-            let root = |row: &rusqlite::Row<'_>| {
-                Ok(SourceRoot {
-                    path: row.get(0)?,
-                    identity: row.get(1)?,
-                })
-            };
-            let roots = statement.query_map([], root)?;
-            Ok(roots.collect::<Result<_, _>>()?)
-        })
+        match &self.shelf {
+            Shelf::Local(database) => source_roots(database),
+            #[cfg(feature = "qdrant")]
+            Shelf::Shared(shelf) => shelf.source_roots(),
+        }
     }
 
     /// Records a folder.
@@ -109,8 +120,16 @@ impl Library {
     ///
     /// `library_storage`, `library_no_space`.
     pub fn record_source_root(&self, root: &SourceRoot) -> Result<(), LibraryError> {
+        match &self.shelf {
+            Shelf::Local(database) => self.record_root_locally(database, root),
+            #[cfg(feature = "qdrant")]
+            Shelf::Shared(shelf) => shelf.record_source_root(root),
+        }
+    }
+
+    fn record_root_locally(&self, database: &Database, root: &SourceRoot) -> Result<(), LibraryError> {
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        self.database.write(|connection| {
+        database.write(|connection| {
             connection.execute(
                 "INSERT OR REPLACE INTO source_roots (path, identity) VALUES (?1, ?2)",
                 (&root.path, &root.identity),
@@ -118,6 +137,20 @@ impl Library {
             Ok(())
         })
     }
+}
+
+fn source_roots(database: &Database) -> Result<Vec<SourceRoot>, LibraryError> {
+    database.read(|connection| {
+        let mut statement = connection.prepare("SELECT path, identity FROM source_roots")?;
+        let root = |row: &rusqlite::Row<'_>| {
+            Ok(SourceRoot {
+                path: row.get(0)?,
+                identity: row.get(1)?,
+            })
+        };
+        let roots = statement.query_map([], root)?;
+        Ok(roots.collect::<Result<_, _>>()?)
+    })
 }
 
 fn sources(connection: &Connection) -> Result<Vec<Source>, LibraryError> {
@@ -178,7 +211,7 @@ mod tests {
         assert_eq!(library.source_roots().unwrap(), [root("1:3")]);
         let damage = "UPDATE sources SET value = x'00112233445566' WHERE name = 'a.md'";
         library
-            .database
+            .local()
             .write(|connection| Ok(connection.execute(damage, [])?))
             .unwrap();
         assert_eq!(library.sources().unwrap(), [skipped]);

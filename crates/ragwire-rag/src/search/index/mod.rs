@@ -24,8 +24,8 @@ use crate::documents::LEVELS_VERSION;
 use crate::models::{Boxed, Embed, ModelError, Side, StoredVectors};
 use crate::search::store::{Filter, Point, Store};
 use crate::{
-    Chunk, Document, FollowError, FollowFailure, FollowReport, IndexingProgress, Level, Library,
-    LibraryFollower, Parsed,
+    Chunk, Claim, Document, FollowError, FollowFailure, FollowReport, IndexingProgress, Level, Library,
+    LibraryError, LibraryFollower, Parsed, Work,
 };
 use reader::{Batch, Reader};
 
@@ -60,6 +60,8 @@ pub struct IndexReport {
     /// Documents that were not tried, because they would have failed for the same reason as the
     /// last of `failed`, or because 8 had failed in a row.
     pub untried: usize,
+    /// Documents of a shared library that another host is adding or removing.
+    pub elsewhere: usize,
 }
 
 /// A document that could not be stored.
@@ -106,6 +108,16 @@ struct StoreContents {
     /// Whether `documents` matches what the store holds.
     compared: bool,
     documents: BTreeMap<String, DocumentState>,
+}
+
+/// Who changes a document in the store of a shared library.
+enum Turn {
+    /// This host. Without a claim, because the library is not shared.
+    Here(Option<Claim>),
+    /// No host: another one has done it.
+    Done,
+    /// Another host.
+    Elsewhere,
 }
 
 /// How much of a document the store holds.
@@ -253,7 +265,7 @@ impl Indexer {
                     chunks.iter().for_each(|chunk| pass(&chunk.indexed_text()));
                 }
             }
-            Ok::<_, crate::LibraryError>(())
+            Ok::<_, LibraryError>(())
         };
         Ok(vectors.sweep(allowed, texts).await?)
     }
@@ -310,6 +322,9 @@ impl Indexer {
         }
         known.documents.clear();
         let mut stored = self.store.documents().await?;
+        // After that: a document of another host is in the library before it is in the store.
+        let library = Arc::clone(&self.library);
+        spawn_blocking(move || library.refresh()).await??;
         if !stored.remove(&self.mark) {
             // Remove the other mark first: from then on, an interrupted run is not mistaken for a
             // complete store.
@@ -328,8 +343,7 @@ impl Indexer {
             match expected(&id) {
                 Some(chunks) => drop(wanted.insert(id, chunks)),
                 None => {
-                    self.store.remove_document(&id).await?;
-                    report.removed += 1;
+                    self.remove_document(&id, report).await?;
                 }
             }
         }
@@ -362,11 +376,55 @@ impl Indexer {
             .cloned()
             .collect();
         for id in obsolete {
-            self.store.remove_document(&id).await?;
-            known.documents.remove(&id);
-            report.removed += 1;
+            if self.remove_document(&id, report).await? {
+                known.documents.remove(&id);
+            }
         }
         Ok(())
+    }
+
+    /// Removes a document from the store that is not in the library. Returns `false` if another host is
+    /// changing it.
+    async fn remove_document(&self, id: &str, report: &mut IndexReport) -> Result<bool, IndexError> {
+        let _claim = match self.turn(id, 0).await? {
+            Turn::Here(claim) => claim,
+            Turn::Done => return Ok(true),
+            Turn::Elsewhere => {
+                report.elsewhere += 1;
+                return Ok(false);
+            }
+        };
+        // Another host may have added it again. It then finds that the store has it.
+        if !self.library.is_shared() || !self.library.is_live(id) {
+            self.store.remove_document(id).await?;
+            report.removed += 1;
+        }
+        Ok(true)
+    }
+
+    /// Decides who brings a document to this number of chunks. Hosts that share a library share its
+    /// store too, and one of them does the work.
+    async fn turn(&self, id: &str, chunks: u64) -> Result<Turn, IndexError> {
+        if !self.library.is_shared() {
+            return Ok(Turn::Here(None));
+        }
+        let filter = Filter::default().document(id);
+        if self.store.count(filter.clone()).await? == chunks {
+            return Ok(Turn::Done);
+        }
+        let (library, work) = (Arc::clone(&self.library), Work::Document(id.to_owned()));
+        let claimed = spawn_blocking(move || {
+            let claim = library.claim(&work)?;
+            library.refresh()?;
+            Ok::<_, LibraryError>(claim)
+        });
+        let Some(claim) = claimed.await?? else {
+            return Ok(Turn::Elsewhere);
+        };
+        if self.store.count(filter).await? == chunks {
+            return Ok(Turn::Done);
+        }
+        Ok(Turn::Here(Some(claim)))
     }
 
     async fn add_documents(
@@ -388,6 +446,17 @@ impl Indexer {
         let mut documents = documents.into_iter();
         let mut failures = 0;
         while let Some(document_id) = documents.next() {
+            let _claim = match self.turn(&document_id, chunks(&document_id)).await? {
+                Turn::Here(claim) => claim,
+                Turn::Done => {
+                    known.documents.insert(document_id, DocumentState::Complete);
+                    continue;
+                }
+                Turn::Elsewhere => {
+                    report.elsewhere += 1;
+                    continue;
+                }
+            };
             known
                 .documents
                 .insert(document_id.clone(), DocumentState::Partial);
@@ -508,6 +577,7 @@ impl From<IndexReport> for FollowReport {
             removed: report.removed,
             failed: report.failed.into_iter().map(failure).collect(),
             untried: report.untried,
+            elsewhere: report.elsewhere,
             no_room: Vec::new(),
         }
     }

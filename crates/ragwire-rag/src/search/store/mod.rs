@@ -26,7 +26,7 @@ mod edge;
 mod error;
 mod memory;
 #[cfg(feature = "qdrant")]
-mod qdrant;
+pub(crate) mod qdrant;
 #[cfg(any(feature = "qdrant", feature = "qdrant-edge"))]
 mod schema;
 

@@ -11,8 +11,8 @@ use qdrant_client::qdrant::{
 };
 use ragwire_rag::search::store::{Filter, QdrantStore, Store};
 
-use super::double::Reply;
 use super::{KEY, collection, methods, options, started};
+use ragwire_test_support::qdrant::Reply;
 
 #[tokio::test]
 async fn the_first_call_creates_the_collection() {

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use ragwire_rag::search::store::{Filter, QdrantStore, Search, Store};
 use tokio::net::TcpListener;
 
-use super::double::{Double, Reply};
 use super::{KEY, all_of, methods, options, started};
 use crate::points::point;
+use ragwire_test_support::qdrant::{Double, Reply};
 
 #[tokio::test]
 async fn every_status_is_an_error_with_a_code() {

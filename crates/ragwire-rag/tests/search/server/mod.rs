@@ -2,7 +2,6 @@
 //! handles any answer.
 
 mod collection;
-mod double;
 mod faults;
 mod requests;
 
@@ -13,7 +12,7 @@ use qdrant_client::qdrant::{
 };
 use ragwire_rag::search::store::{QdrantOptions, QdrantStore, StoreError, Vectors};
 
-use double::Double;
+use ragwire_test_support::qdrant::Double;
 
 pub(crate) const KEY: &str = "a-key-that-is-a-secret";
 

@@ -13,9 +13,9 @@ use qdrant_client::qdrant::{
 use ragwire_rag::search::store::{Filter, Point, Search, Store};
 use ragwire_rag::{Chunk, Hit, Level};
 
-use super::double::{Double, Reply};
 use super::{methods, started};
 use crate::points::{at, chunk, point};
+use ragwire_test_support::qdrant::{Double, Reply};
 
 fn text_of(text: &str) -> Document {
     Document {

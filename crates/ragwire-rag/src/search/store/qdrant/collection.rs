@@ -22,7 +22,8 @@ pub(super) async fn prepare(store: &QdrantStore) -> Result<(), StoreError> {
     if info.is_none() {
         let request = create(&store.options);
         let made = store
-            .send(|| store.client.create_collection(request.clone()))
+            .connection
+            .send(|| store.connection.client.create_collection(request.clone()))
             .await;
         // Another process may have created it in between, or this very request before its answer
         // was lost. Check what is there now.
@@ -47,7 +48,8 @@ pub(super) async fn prepare(store: &QdrantStore) -> Result<(), StoreError> {
             ..CreateFieldIndexCollection::default()
         };
         store
-            .send(|| store.client.create_field_index(index.clone()))
+            .connection
+            .send(|| store.connection.client.create_field_index(index.clone()))
             .await?;
     }
     Ok(())
@@ -57,7 +59,11 @@ async fn find(store: &QdrantStore) -> Result<Option<CollectionInfo>, StoreError>
     let request = GetCollectionInfoRequest {
         collection_name: store.options.collection.clone(),
     };
-    match store.send(|| store.client.collection_info(request.clone())).await {
+    match store
+        .connection
+        .send(|| store.connection.client.collection_info(request.clone()))
+        .await
+    {
         Ok(found) => Ok(found.result),
         Err(Failure {
             code: Some(NOT_FOUND),

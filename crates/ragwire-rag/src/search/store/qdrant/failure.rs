@@ -11,7 +11,7 @@ use crate::search::store::StoreError;
 // The gRPC status codes (github.com/grpc/grpc, doc/statuscodes.md) that are handled here.
 const CANCELLED: i32 = 1;
 const DEADLINE_EXCEEDED: i32 = 4;
-pub(super) const NOT_FOUND: i32 = 5;
+pub(crate) const NOT_FOUND: i32 = 5;
 const RESOURCE_EXHAUSTED: i32 = 8;
 const ABORTED: i32 = 10;
 const INTERNAL: i32 = 13;
@@ -19,9 +19,9 @@ const UNAVAILABLE: i32 = 14;
 
 /// A request that failed.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(crate) struct Failure {
     /// The gRPC status, if the server sent one.
-    pub(super) code: Option<i32>,
+    pub(crate) code: Option<i32>,
     /// Whether the same request may succeed when it is sent again.
     pub(super) retry: bool,
     /// The pause that the server asks for.

@@ -6,6 +6,7 @@
 //! 3 times. A request that times out is not repeated.
 
 mod collection;
+mod connection;
 mod failure;
 mod request;
 
@@ -15,28 +16,18 @@ use std::time::Duration;
 
 use qdrant_client::qdrant::facet_value::Variant;
 use qdrant_client::qdrant::{DeletePoints, PointId, PointsSelector, UpsertPoints};
-use qdrant_client::{Payload, Qdrant, QdrantError};
+use qdrant_client::{Payload, QdrantError};
 use tokio::sync::Mutex;
 
-use self::failure::{Failure, NOT_FOUND};
+pub(crate) use self::connection::{Connection, TIMEOUT};
+pub(crate) use self::failure::{Failure, NOT_FOUND};
+pub(crate) use self::request::point_id;
 use super::checks::{ValidSearch, check_points};
 use super::schema;
 use super::{Filter, Point, Search, Store, StoreError, Vectors};
 use crate::Hit;
 use crate::models::Boxed;
 
-/// How often a request is sent if the server is unreachable or the connection is lost. (In
-/// addition, the client itself repeats a request at once whose connection broke.)
-const ATTEMPTS: u32 = 3;
-/// The pause before the first retry; each further pause is four times as long.
-const PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause if the server asks for one.
-const MAX_PAUSE: Duration = Duration::from_secs(5);
-/// The time limit of one request unless the options set it. A busy server takes seconds for a batch
-/// of chunks with token vectors.
-const TIMEOUT: Duration = Duration::from_secs(30);
-/// The time limit of a connection attempt.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Chunks of one request.
 const POINTS_PER_REQUEST: usize = 256;
 /// The approximate size of one request in bytes, far below the 32 MiB that a server accepts by
@@ -125,7 +116,7 @@ impl QdrantOptions {
 /// # }
 /// ```
 pub struct QdrantStore {
-    client: Qdrant,
+    connection: Connection,
     options: QdrantOptions,
     /// Whether the collection exists and matches.
     ready: AtomicBool,
@@ -149,33 +140,9 @@ impl QdrantStore {
     /// `store_failed` for an invalid address, for an address with a password (which error messages
     /// would reveal), and for a key that is not a valid header value.
     pub fn new(options: QdrantOptions) -> Result<Self, StoreError> {
-        let address = options.url.split_once("://");
-        let host = match address {
-            Some(("http" | "https", rest)) => rest.split(['/', '?', '#']).next().unwrap_or_default(),
-            _ => {
-                return Err(failed(
-                    "the address of Qdrant must begin with http:// or https://",
-                ));
-            }
-        };
-        if host.contains('@') {
-            return Err(failed(
-                "the address of Qdrant contains a user; pass the key as an option",
-            ));
-        }
-        let printable = |key: &String| key.bytes().all(|byte| (0x21..=0x7e).contains(&byte));
-        if !options.api_key.as_ref().is_none_or(printable) {
-            return Err(failed("the key for Qdrant is not a valid header value"));
-        }
-        let client = Qdrant::from_url(&options.url)
-            .skip_compatibility_check()
-            .api_key(options.api_key.clone())
-            .timeout(options.timeout)
-            .connect_timeout(CONNECT_TIMEOUT.min(options.timeout))
-            .build()
-            .map_err(|_| failed("the address of Qdrant is invalid"))?;
+        let connection = Connection::new(&options.url, options.api_key.clone(), options.timeout)?;
         Ok(Self {
-            client,
+            connection,
             options,
             ready: AtomicBool::new(false),
             preparing: Mutex::new(()),
@@ -203,30 +170,6 @@ impl QdrantStore {
         Ok(())
     }
 
-    /// Sends a request, and repeats it if that may help.
-    async fn send<T, F>(&self, request: impl Fn() -> F) -> Result<T, Failure>
-    where
-        F: Future<Output = Result<T, QdrantError>>,
-    {
-        let mut pause = PAUSE;
-        for attempt in 1.. {
-            // The client's own time limit applies to each attempt separately, and does not include
-            // connecting.
-            let answer = tokio::time::timeout(self.options.timeout, request()).await;
-            let failure = match answer {
-                Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(error)) => Failure::of(error),
-                Err(_) => Failure::timed_out(),
-            };
-            if !failure.retry || attempt >= ATTEMPTS {
-                return Err(failure);
-            }
-            tokio::time::sleep(failure.pause.unwrap_or(pause).min(MAX_PAUSE)).await;
-            pause *= 4;
-        }
-        Err(Failure::timed_out())
-    }
-
     /// Sends a request to the collection. If the collection is missing, the next call creates it
     /// again.
     async fn request<T, F>(&self, request: impl Fn() -> F) -> Result<T, StoreError>
@@ -234,7 +177,7 @@ impl QdrantStore {
         F: Future<Output = Result<T, QdrantError>>,
     {
         self.ready().await?;
-        self.send(request).await.map_err(|failure| {
+        self.connection.send(request).await.map_err(|failure| {
             if failure.code == Some(NOT_FOUND) {
                 self.ready.store(false, Ordering::SeqCst);
             }
@@ -249,7 +192,7 @@ impl QdrantStore {
             points: Some(points),
             ..DeletePoints::default()
         };
-        self.request(|| self.client.delete_points(request.clone()))
+        self.request(|| self.connection.client.delete_points(request.clone()))
             .await?;
         Ok(())
     }
@@ -281,7 +224,7 @@ impl Store for QdrantStore {
                 let ids: Vec<PointId> = batch
                     .iter()
                     .filter(lacks)
-                    .map(|point| request::point_id(&point.chunk.id))
+                    .map(|point| point_id(&point.chunk.id))
                     .collect();
                 if !ids.is_empty() {
                     self.delete(ids.into()).await?;
@@ -292,7 +235,7 @@ impl Store for QdrantStore {
                     points: batch.iter().map(request::point).collect::<Result<_, _>>()?,
                     ..UpsertPoints::default()
                 };
-                self.request(|| self.client.upsert_points(request.clone()))
+                self.request(|| self.connection.client.upsert_points(request.clone()))
                     .await?;
             }
             Ok(())
@@ -306,7 +249,9 @@ impl Store for QdrantStore {
                 return Ok(Vec::new());
             }
             let request = request::query(&self.options.collection, search);
-            let found = self.request(|| self.client.query(request.clone())).await?;
+            let found = self
+                .request(|| self.connection.client.query(request.clone()))
+                .await?;
             let mut hits: Vec<Hit> = found
                 .result
                 .into_iter()
@@ -334,7 +279,9 @@ impl Store for QdrantStore {
     fn documents(&self) -> Boxed<'_, Result<BTreeSet<String>, StoreError>> {
         Box::pin(async move {
             let request = request::documents(&self.options.collection);
-            let found = self.request(|| self.client.facet(request.clone())).await?;
+            let found = self
+                .request(|| self.connection.client.facet(request.clone()))
+                .await?;
             let id = |value| match value {
                 Variant::StringValue(id) => Some(id),
                 Variant::IntegerValue(_) | Variant::BoolValue(_) => None,
@@ -347,7 +294,9 @@ impl Store for QdrantStore {
     fn count(&self, filter: Filter) -> Boxed<'_, Result<u64, StoreError>> {
         Box::pin(async move {
             let request = request::count(&self.options.collection, &filter);
-            let found = self.request(|| self.client.count(request.clone())).await?;
+            let found = self
+                .request(|| self.connection.client.count(request.clone()))
+                .await?;
             found
                 .result
                 .map(|result| result.count)

@@ -21,7 +21,7 @@ const BM25: &str = "qdrant/bm25";
 /// The most documents that are listed: far more than a collection is meant for.
 const MAX_DOCUMENTS: u64 = 10_000_000;
 
-pub(super) fn point_id(chunk_id: &str) -> PointId {
+pub(crate) fn point_id(chunk_id: &str) -> PointId {
     let hex: String = schema::point_id(chunk_id)
         .iter()
         .map(|byte| format!("{byte:02x}"))

@@ -1,8 +1,12 @@
 //! A test double of a Qdrant server: gRPC on a real socket with the messages of `qdrant-client`. It
-//! keeps the collection's configuration, records the requests, and returns prepared answers. It
-//! does not search.
+//! records the requests and returns prepared answers.
+//!
+//! [`Double::start`] keeps only the configuration of one collection. [`Double::searching`] keeps
+//! points in any number of collections, and searches them; see [`engine`].
 
-use std::collections::{HashMap, VecDeque};
+mod engine;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -23,7 +27,7 @@ use tokio::sync::Notify;
 
 /// The reply to a request in place of its usual answer.
 #[derive(Clone, Debug)]
-pub(crate) enum Reply {
+pub enum Reply {
     /// A message.
     Message(Vec<u8>),
     /// A status other than 0.
@@ -34,29 +38,37 @@ pub(crate) enum Reply {
     Hang,
     /// Half a message, then the connection is closed.
     Cut,
+    /// The usual answer.
+    Usual,
 }
 
 /// A received request.
 #[derive(Clone, Debug)]
-pub(crate) struct RecordedRequest {
+pub struct RecordedRequest {
     /// The method, such as `Points/Query`.
-    pub(crate) method: String,
-    pub(crate) headers: HeaderMap,
-    pub(crate) message: Bytes,
+    pub method: String,
+    /// Its metadata.
+    pub headers: HeaderMap,
+    /// Its message.
+    pub message: Bytes,
 }
 
 #[derive(Debug, Default)]
 struct State {
+    engine: Option<engine::Engine>,
     collection: Option<CreateCollection>,
     requests: Vec<RecordedRequest>,
+    /// Bytes of messages in answers.
+    answered: usize,
     replies: HashMap<&'static str, VecDeque<Reply>>,
     always: HashMap<&'static str, Reply>,
 }
 
 /// The server, which stops when the value is dropped.
 #[derive(Debug)]
-pub(crate) struct Double {
-    pub(crate) url: String,
+pub struct Double {
+    /// Its address.
+    pub url: String,
     state: Arc<Mutex<State>>,
     server: tokio::task::JoinHandle<()>,
 }
@@ -68,25 +80,58 @@ impl Drop for Double {
 }
 
 impl Double {
-    pub(crate) async fn start() -> Self {
+    /// Starts a server without any points.
+    pub async fn start() -> Self {
+        Self::with(State::default()).await
+    }
+
+    /// Starts a server that keeps points and searches them.
+    pub async fn searching() -> Self {
+        Self::with(State {
+            engine: Some(engine::Engine::default()),
+            ..State::default()
+        })
+        .await
+    }
+
+    /// Returns the number of points of each collection of a searching server.
+    pub fn points(&self) -> BTreeMap<String, usize> {
+        let state = self.state.lock().unwrap();
+        state
+            .engine
+            .as_ref()
+            .map(engine::Engine::points)
+            .unwrap_or_default()
+    }
+
+    /// Gives every further request of a method its usual answer.
+    pub fn never(&self, method: &'static str) {
+        let mut state = self.state.lock().unwrap();
+        state.always.remove(method);
+        state.replies.remove(method);
+    }
+
+    async fn with(state: State) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let state = Arc::new(Mutex::new(State::default()));
+        let state = Arc::new(Mutex::new(state));
+        #[expect(clippy::disallowed_methods, reason = "ends with the double")]
         let server = tokio::spawn(serve(listener, Arc::clone(&state)));
         Self { url, state, server }
     }
 
     /// Acts as if this collection had been created before.
-    pub(crate) fn holds(&self, collection: Option<CreateCollection>) {
+    pub fn holds(&self, collection: Option<CreateCollection>) {
         self.state.lock().unwrap().collection = collection;
     }
 
-    pub(crate) fn collection(&self) -> Option<CreateCollection> {
+    /// Returns how the collection was created, if it was.
+    pub fn collection(&self) -> Option<CreateCollection> {
         self.state.lock().unwrap().collection.clone()
     }
 
     /// Sets the replies to the next requests of a method. Later requests get their usual answers.
-    pub(crate) fn next(&self, method: &'static str, replies: impl IntoIterator<Item = Reply>) {
+    pub fn next(&self, method: &'static str, replies: impl IntoIterator<Item = Reply>) {
         self.state
             .lock()
             .unwrap()
@@ -97,17 +142,22 @@ impl Double {
     }
 
     /// Sets the reply to every further request of a method.
-    pub(crate) fn always(&self, method: &'static str, reply: Reply) {
+    pub fn always(&self, method: &'static str, reply: Reply) {
         self.state.lock().unwrap().always.insert(method, reply);
     }
 
     /// Takes the requests received since the previous call.
-    pub(crate) fn take_requests(&self) -> Vec<RecordedRequest> {
+    pub fn take_requests(&self) -> Vec<RecordedRequest> {
         std::mem::take(&mut self.state.lock().unwrap().requests)
     }
 
+    /// Takes the number of bytes of the messages in answers since the previous call.
+    pub fn take_answered(&self) -> usize {
+        std::mem::take(&mut self.state.lock().unwrap().answered)
+    }
+
     /// Takes the requests of one method, decoded.
-    pub(crate) fn messages<M: Message + Default>(&self, method: &str) -> Vec<M> {
+    pub fn messages<M: Message + Default>(&self, method: &str) -> Vec<M> {
         let requests = self
             .take_requests()
             .into_iter()
@@ -144,7 +194,11 @@ async fn answer(
     cut: Arc<Notify>,
 ) -> Result<Response<Answer>, Infallible> {
     let (head, body) = request.into_parts();
-    let mut message = body.collect().await.unwrap().to_bytes();
+    let Ok(message) = body.collect().await else {
+        // The client is gone, and its connection ends this.
+        return std::future::pending().await;
+    };
+    let mut message = message.to_bytes();
     // One byte for the compression flag, four for the length.
     assert_eq!(
         (message[0], message.len()),
@@ -167,7 +221,14 @@ async fn answer(
             .get_mut(method.as_str())
             .and_then(VecDeque::pop_front);
         let prepared = prepared.or_else(|| state.always.get(method.as_str()).cloned());
-        prepared.unwrap_or_else(|| usual(&mut state, &request))
+        let reply = match prepared {
+            None | Some(Reply::Usual) => usual(&mut state, &request),
+            Some(prepared) => prepared,
+        };
+        if let Reply::Message(message) = &reply {
+            state.answered += message.len();
+        }
+        reply
     };
     let mut trailers = HeaderMap::new();
     let mut data = Vec::new();
@@ -184,7 +245,7 @@ async fn answer(
             trailers.insert("grpc-status", HeaderValue::from(8));
             trailers.insert("retry-after", HeaderValue::from(seconds));
         }
-        Reply::Hang => std::future::pending().await,
+        Reply::Hang | Reply::Usual => std::future::pending().await,
         Reply::Cut => {
             data = frame(&[0; 100]);
             data.truncate(50);
@@ -206,8 +267,14 @@ fn frame(message: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The answers of a server without any points.
+/// The answers of the engine, or of a server without any points.
 fn usual(state: &mut State, request: &RecordedRequest) -> Reply {
+    if let Some(engine) = &mut state.engine {
+        return match engine.answer(&request.method, &request.message) {
+            Ok(message) => Reply::Message(message),
+            Err(status) => Reply::Status(status),
+        };
+    }
     Reply::Message(match request.method.as_str() {
         "Collections/Get" => {
             let Some(collection) = state.collection.clone() else {
