@@ -2,7 +2,7 @@
 //! records the requests and returns prepared answers.
 //!
 //! [`Double::start`] keeps only the configuration of one collection. [`Double::searching`] keeps
-//! points in any number of collections, and searches them; see [`engine`].
+//! points in any number of collections, and searches them, exactly and slowly.
 
 mod engine;
 

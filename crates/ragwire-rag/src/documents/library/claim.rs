@@ -27,7 +27,7 @@ impl Library {
     /// every claim.
     ///
     /// A claim is renewed in the background. If its host dies, another one gets it after the lease of
-    /// [`SharedLibraryOptions`](crate::SharedLibraryOptions). A host that is alive and cannot reach the
+    /// `SharedLibraryOptions`. A host that is alive and cannot reach the
     /// server for so long loses it too and does not notice, so the work must do no harm if two hosts
     /// do it.
     ///
