@@ -107,6 +107,8 @@ failure_kinds! {
     UpstreamTooLarge = "upstream_too_large",
     /// The upstream reported a failure, or its connection broke within the answer.
     UpstreamFailed = "upstream_failed",
+    /// A file of the question has a type that whatever answers has no place for.
+    FileNotAccepted = "file_not_accepted",
 }
 
 impl From<&'static str> for FailureKind {

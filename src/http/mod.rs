@@ -87,6 +87,7 @@ impl Rejected {
     /// - 406 if the `Accept` header matches none of the offered wires,
     /// - 409 if the journal's server lost frames that the reader has seen,
     /// - 410 if the journal has dropped the requested frames,
+    /// - 415 if whatever answers has no place for a file of the question,
     /// - 416 if the turn has not produced the requested frames yet,
     /// - 429 if the owner has reached its maximum of turns,
     /// - 502 if an upstream that answers in the orchestrator's place fails or cannot be reached,
@@ -114,6 +115,7 @@ impl Rejected {
             FailureKind::Lost => StatusCode::CONFLICT,
             FailureKind::Gone => StatusCode::GONE,
             FailureKind::Ahead => StatusCode::RANGE_NOT_SATISFIABLE,
+            FailureKind::FileNotAccepted => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             FailureKind::ChatFailed
             | FailureKind::WriteStalled
             | FailureKind::Stopped

@@ -268,6 +268,7 @@ impl Failure {
             | FailureKind::UpstreamUnreadable
             | FailureKind::UpstreamTooLarge
             | FailureKind::UpstreamFailed
+            | FailureKind::FileNotAccepted
             | FailureKind::Other(_) => false,
         };
         let general = Self::upstream_failed();

@@ -76,6 +76,11 @@ impl Calls {
         self.open.iter().any(|call| call.id == id)
     }
 
+    /// Returns `true` if calls have no result yet, and none of them asks a human.
+    pub(super) fn has_only_tools(&self) -> bool {
+        !self.open.is_empty() && self.open.iter().all(|call| call.tool != ASK)
+    }
+
     /// Removes a call.
     pub(super) fn take(&mut self, at: usize) -> Option<Call> {
         let call = self.open.remove(at)?;

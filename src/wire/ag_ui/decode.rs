@@ -419,6 +419,8 @@ impl Run {
                 continue;
             }
             let (read, options) = Interrupt::read(id, interrupt);
+            // A question with yes and no is an approval, however the agent calls its reason.
+            let kind = if read.is_approval() { "approval" } else { kind };
             let tool = || {
                 let call = self.calls.answered_by(interrupt["toolCallId"].as_str(), "");
                 call.map(|(_, call)| format!("Run {}?", call.tool))

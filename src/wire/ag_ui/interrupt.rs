@@ -111,6 +111,17 @@ impl Interrupt {
         (Self { id, place }, options)
     }
 
+    /// Returns `true` if the answers are yes and no.
+    pub(super) fn is_approval(&self) -> bool {
+        matches!(
+            self.place,
+            Place::Resume {
+                form: Form::Boolean | Form::Approved,
+                ..
+            }
+        )
+    }
+
     /// A call of a tool of the client.
     pub(super) fn tool(call: &str) -> Self {
         Self {

@@ -54,6 +54,11 @@ impl AiSdkSpelling {
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
         self.close_text(out);
+        // The page sends its answers when every call of the last step has one, so a call that runs
+        // elsewhere may not be in that step.
+        if self.calls.has_only_tools() {
+            self.check(&Part::StartStep {}, out)?;
+        }
         let id = question.request_id.as_str();
         let refusal = refusal(question);
         let mut input = json!({"kind": question.kind, "prompt": question.prompt});

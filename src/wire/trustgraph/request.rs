@@ -433,6 +433,7 @@ impl Request {
             | FailureKind::UpstreamUnreadable
             | FailureKind::UpstreamTooLarge
             | FailureKind::UpstreamFailed
+            | FailureKind::FileNotAccepted
             | FailureKind::Other(_) => match self.wire.kind {
                 Kind::GraphRag => "graph-rag-error",
                 Kind::DocumentRag => "document-rag-error",

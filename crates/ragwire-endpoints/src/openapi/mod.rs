@@ -16,7 +16,8 @@ use ragwire::event::Search;
 use ragwire::wire::Wire;
 use ragwire::{Citation, End, Metadata};
 use utoipa::openapi::header::{Header, HeaderBuilder};
-use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Response as Answer, ResponseBuilder};
 use utoipa::{IntoResponses, OpenApi as _, ToSchema};
@@ -104,6 +105,39 @@ fn with_tag(mut document: OpenApi, name: &str, description: &str) -> OpenApi {
 /// of [`Refusal`](crate::Refusal).
 pub fn default_refusal(description: &str) -> RefOr<Answer> {
     refusal("default", description, REFUSAL)
+}
+
+/// Adds a refusal in the form of [`Refusal`](crate::Refusal) to an operation, beside one that the
+/// route itself has with this status.
+pub fn add_refusal(operation: &mut Operation, status: &str, why: &str) {
+    let responses = &mut operation.responses.responses;
+    let RefOr::T(added) = refusal(status, why, REFUSAL) else {
+        return;
+    };
+    let Some(RefOr::T(response)) = responses.get_mut(status) else {
+        responses.insert(status.to_owned(), added.into());
+        return;
+    };
+    response.description = format!("{why} Or: {}", response.description);
+    response.headers.extend(added.headers);
+    for (media_type, content) in added.content {
+        match response.content.get_mut(&media_type) {
+            Some(RefOr::T(own)) => own.schema = either(own.schema.take(), REFUSAL),
+            Some(RefOr::Ref(_)) | None => drop(response.content.insert(media_type, content)),
+        }
+    }
+}
+
+/// Returns a schema that allows both.
+fn either(own: Option<RefOr<Schema>>, other: &str) -> Option<RefOr<Schema>> {
+    let other = RefOr::Ref(Ref::from_schema_name(other));
+    match own {
+        Some(own) if own != other => {
+            let both = OneOfBuilder::new().item(own).item(other).build();
+            Some(RefOr::T(Schema::OneOf(both)))
+        }
+        Some(_) | None => Some(other),
+    }
 }
 
 /// The schemas of refusals.

@@ -11,9 +11,6 @@ use ragwire_rag::models::upstream::UpstreamError;
 /// wrong, the rest is a page or a trace.
 const MAX_EXCERPT_CHARS: usize = 300;
 
-/// The code for a file that the orchestrator's protocol has no place for.
-const FILE_NOT_ACCEPTED: &str = "file_not_accepted";
-
 /// Why an orchestrator did not answer. The messages go to the log; [`failure`](Self::failure) is
 /// what the reader gets.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +70,7 @@ impl GatewayError {
             Self::Exited(_) => FailureKind::UpstreamTruncated,
             Self::ContentType(_) | Self::NotJson => FailureKind::UpstreamUnreadable,
             Self::LineTooLong(_) | Self::TranscriptTooLong(_) => FailureKind::UpstreamTooLarge,
-            Self::FileNotAccepted(_) => FailureKind::from(FILE_NOT_ACCEPTED.to_owned()),
+            Self::FileNotAccepted(_) => FailureKind::FileNotAccepted,
             Self::NotAnswered(code) => FailureKind::from((*code).to_owned()),
             Self::Relay(RelayError::Failed(failure)) => failure.kind.clone(),
             Self::Relay(_) => FailureKind::Stopped,
@@ -127,6 +124,7 @@ impl GatewayError {
             | FailureKind::Lost
             | FailureKind::Interrupted
             | FailureKind::Unavailable
+            | FailureKind::FileNotAccepted
             | FailureKind::Other(_) => return Failure::default(),
         };
         let failure = Failure::new(kind, message);

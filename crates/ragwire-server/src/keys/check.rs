@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::{Access, ApiKeys, Hash, Key, access};
 
 /// The header of clients that have no `Authorization`.
-const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+pub const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// Asks a browser for the key, as the password of any user.
 const BASIC: HeaderValue = HeaderValue::from_static("Basic realm=\"ragwire\", charset=\"UTF-8\"");
 /// A browser does not ask for this one: it is for programs.

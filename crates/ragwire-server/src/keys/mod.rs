@@ -26,7 +26,7 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 pub use access::{Access, access};
-pub use check::{Caller, check};
+pub use check::{API_KEY, Caller, check};
 pub use command::{NewKey, new_key};
 pub use file::KeysError;
 
@@ -96,7 +96,11 @@ impl ApiKeys {
     pub fn load(&self) -> Result<usize, KeysError> {
         let table = file::read(&self.file)?;
         let keys = table.len();
-        *self.table.write().unwrap_or_else(PoisonError::into_inner) = table;
+        // With the table locked, as `take` has it.
+        let mut current = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        rates.retain(|hash, _| table.contains_key(hash));
+        *current = table;
         Ok(keys)
     }
 
@@ -107,9 +111,14 @@ impl ApiKeys {
         table.get(&hash).map(|key| (hash, Arc::clone(key)))
     }
 
-    /// Takes one request of the key's rate, or returns when there is one.
+    /// Takes one request of the key's rate, or returns when there is one. The rate of a key that was
+    /// removed after it was found is not stored, because nothing would remove it again.
     fn take(&self, hash: Hash, key: &Key, now: Instant) -> Result<(), Duration> {
         let Some(rate) = key.rate else { return Ok(()) };
+        let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
+        if !table.contains_key(&hash) {
+            return Ok(());
+        }
         let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
         let full = Bucket {
             left: f64::from(rate),
@@ -156,6 +165,35 @@ impl Bucket {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_rate_of_a_removed_key_is_forgotten_and_that_of_another_is_not() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let hex = |key: &str| data_encoding::HEXLOWER.encode(&hash(key.as_bytes()));
+        let line = |key| format!("sha256:{} owner={key} scopes=ask rate=2\n", hex(key));
+        std::fs::write(file.path(), line("kept") + &line("removed")).unwrap();
+        let keys = ApiKeys::new(file.path());
+        keys.load().unwrap();
+        let now = Instant::now();
+        let take = |name: &str| {
+            let (hash, key) = keys.find(name.as_bytes()).unwrap();
+            keys.take(hash, &key, now).is_ok()
+        };
+        assert_eq!((take("kept"), take("removed")), (true, true));
+        assert_eq!(keys.rates.lock().unwrap().len(), 2);
+        std::fs::write(file.path(), line("kept")).unwrap();
+        keys.load().unwrap();
+        assert_eq!(keys.rates.lock().unwrap().len(), 1);
+        assert_eq!((take("kept"), take("kept")), (true, false));
+        // A request whose key was found before it was removed.
+        let removed = Key {
+            owner: "removed".to_owned(),
+            scopes: Vec::new(),
+            rate: Some(2),
+        };
+        assert_eq!(keys.take(hash(b"removed"), &removed, now), Ok(()));
+        assert_eq!(keys.rates.lock().unwrap().len(), 1);
+    }
 
     #[test]
     fn a_rate_allows_a_minute_at_once_and_then_comes_back_evenly() {

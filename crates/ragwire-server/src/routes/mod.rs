@@ -5,7 +5,7 @@
 //! | those of the protocols | the package `ragwire-endpoints` |
 //! | `/v1/documents…` | `documents.rs`, `list.rs`, `original.rs` |
 //! | `GET /`, `/client/…` | `page.rs` |
-//! | `GET /openapi.json` | `openapi.rs`, with the schemas of `schemas.rs` |
+//! | `GET /openapi.json` | `openapi.rs`, with the schemas of `schemas.rs` and the API keys of `security.rs` |
 //! | `GET /healthz`, `/readyz`, `/livez`, `/metrics` | `probes.rs`, with the routes of a server that is starting |
 
 mod documents;
@@ -15,6 +15,7 @@ mod original;
 mod page;
 mod probes;
 mod schemas;
+mod security;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -55,7 +56,11 @@ pub fn router(app: &Arc<App>, address: SocketAddr) -> Router {
     let routes = routes
         .with_state(Arc::clone(app))
         .merge(app.endpoints.router())
-        .layer(Extension(Document::new(document, app.endpoints.openapi())))
+        .layer(Extension(Document::new(
+            document,
+            app.endpoints.openapi(),
+            app.keys.is_some(),
+        )))
         .method_not_allowed_fallback(async || {
             Refusal::permanent(
                 StatusCode::METHOD_NOT_ALLOWED,

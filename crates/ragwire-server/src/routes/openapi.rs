@@ -6,12 +6,14 @@ use std::sync::{Arc, OnceLock};
 use axum::extract::Extension;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use http::HeaderValue;
 use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Method};
 use ragwire_endpoints::openapi::default_refusal;
 use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::Operation;
+
+use super::security;
 
 /// The parts of the document that do not belong to a handler.
 #[derive(utoipa::OpenApi)]
@@ -40,11 +42,25 @@ pub(super) struct Document(Arc<(OpenApi, OnceLock<Bytes>)>);
 
 impl Document {
     /// Combines the document of the server's own routes with that of the endpoints.
-    pub(super) fn new(own: OpenApi, endpoints: OpenApi) -> Self {
+    /// With `has_keys` requests need an API key.
+    pub(super) fn new(own: OpenApi, endpoints: OpenApi, has_keys: bool) -> Self {
         let mut document = own.merge_from(endpoints);
-        for item in document.paths.paths.values_mut() {
-            let operations = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete];
-            operations.into_iter().flatten().for_each(add_guard_refusals);
+        if has_keys {
+            security::add_schemes(&mut document);
+        }
+        for (path, item) in &mut document.paths.paths {
+            for (method, operation) in [
+                (Method::GET, &mut item.get),
+                (Method::POST, &mut item.post),
+                (Method::PATCH, &mut item.patch),
+                (Method::DELETE, &mut item.delete),
+            ] {
+                let Some(operation) = operation else { continue };
+                add_guard_refusals(operation);
+                if has_keys {
+                    security::add_refusals(&method, path, operation);
+                }
+            }
         }
         Self(Arc::new((document, OnceLock::new())))
     }

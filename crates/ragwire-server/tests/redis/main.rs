@@ -12,6 +12,7 @@ mod moves;
 mod outages;
 mod producer_kills;
 mod reader;
+mod readiness;
 mod redis_kills;
 #[path = "../served/mod.rs"]
 mod served;

@@ -112,6 +112,66 @@ async fn every_route_is_public_by_name_or_needs_a_scope() {
     assert_eq!(unused, [""; 0], "public routes that do not exist");
 }
 
+/// The refusals of the check are documented at the routes where it refuses, and nowhere else.
+#[tokio::test]
+async fn the_document_says_which_routes_need_a_key() {
+    let file = keys();
+    let document = start_with_keys(&file).await.get("/openapi.json").await.json();
+    let schemes = document["components"]["securitySchemes"].as_object().unwrap();
+    let mut wrong = Vec::new();
+    for (method, path, operation) in operations(&document) {
+        let access = access(&method.to_uppercase().parse().unwrap(), path);
+        let named: Vec<&String> = operation["security"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .flat_map(|requirement| requirement.as_object().unwrap().keys())
+            .collect();
+        let needs_key = access != Access::Public;
+        let expected: &[&str] = if needs_key {
+            &["apiKey", "basic", "bearer"]
+        } else {
+            &[]
+        };
+        if named != expected {
+            wrong.push(format!("{method} {path}: {named:?}"));
+        }
+        if needs_key {
+            let has_scope = matches!(access, Access::OneOf(_));
+            let statuses = [("401", true), ("403", has_scope), ("429", true)];
+            for (status, _) in statuses.into_iter().filter(|(_, is_needed)| *is_needed) {
+                let response = &operation["responses"][status];
+                if !response["description"]
+                    .as_str()
+                    .unwrap_or_default()
+                    .contains("API key")
+                {
+                    wrong.push(format!("{method} {path}: {status}"));
+                }
+            }
+            let after = &operation["responses"]["429"]["headers"]["retry-after"];
+            assert!(after.is_object(), "{method} {path}");
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+    let schemes: Vec<_> = schemes
+        .iter()
+        .map(|(name, scheme)| (&**name, scheme["type"].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        schemes,
+        [("apiKey", "apiKey"), ("basic", "http"), ("bearer", "http")]
+    );
+    // Without keys no route needs one.
+    let open = start(|_| {}).await.get("/openapi.json").await.json();
+    assert!(open["components"].get("securitySchemes").is_none());
+    assert!(
+        operations(&open)
+            .iter()
+            .all(|(.., operation)| operation.get("security").is_none())
+    );
+}
+
 #[tokio::test]
 async fn a_key_has_its_own_conversations_and_documents() {
     let mut file = keys();

@@ -306,6 +306,7 @@ impl ResponsesSpelling {
                 | FailureKind::UpstreamUnreadable
                 | FailureKind::UpstreamTooLarge
                 | FailureKind::UpstreamFailed
+                | FailureKind::FileNotAccepted
                 | FailureKind::Other(_) => "server_error",
             };
             head.insert(

@@ -227,6 +227,13 @@ async fn a_file_without_a_place_is_refused() {
     let body = json!({"messages": [{"role": "user", "parts": parts}]});
     let reply = server.post("/api/chat", &body).await;
     assert!(double.seen().is_empty(), "the question was sent without its file");
+    // A response without a stream has the status.
+    let part = json!({"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,AA=="}});
+    let content = json!([part, {"type": "text", "text": "What is this?"}]);
+    let body =
+        json!({"model": "ragwire", "stream": false, "messages": [{"role": "user", "content": content}]});
+    let whole = server.post("/v1/chat/completions", &body).await;
+    assert_eq!(whole.status, 415, "{}", String::from_utf8_lossy(&whole.body));
     let text = String::from_utf8_lossy(&reply.body).into_owned();
     assert!(
         text.contains("accepts no file of the type `application/pdf`"),
