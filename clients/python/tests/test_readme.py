@@ -57,7 +57,10 @@ def test_the_first_app_runs_in_a_fresh_environment_and_answers_published_clients
     def is_up() -> bool:
         assert server.poll() is None
         with socket.socket() as connection:
-            return connection.connect_ex(("127.0.0.1", port)) == 0
+            if connection.connect_ex(("127.0.0.1", port)) != 0:
+                return False
+            # A socket that has the server's port as its own connects to itself.
+            return connection.getsockname() != connection.getpeername()
 
     try:
         wait_until(is_up)

@@ -2,6 +2,7 @@
 // rest of a stream after any chunk.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import OpenAI from "openai";
 import { startProxy, startServer } from "../harness.js";
 
@@ -17,6 +18,12 @@ before(async () => {
 after(() => server.stop());
 
 const connect = (url) => new OpenAI({ apiKey: "x", baseURL: `${url}/v1`, maxRetries: 0 });
+
+/** How many turns the server runs. */
+async function running() {
+  const metrics = await (await fetch(`${server.url}/metrics`)).text();
+  return Number(metrics.match(/^ragwire_turns_active (\d+)$/m)[1]);
+}
 
 /** The rest of a completion, by the client's own parser. */
 async function rest(id, after, query = {}) {
@@ -61,6 +68,11 @@ test("without `store` a completion ends with its connection", async () => {
   for await (const chunk of stream) {
     id = chunk.id;
     if (chunk.choices[0].delta.content) break;
+  }
+  // A reader that came before the server has seen the end of the connection would keep the turn running.
+  for (let wait = 0; (await running()) > 0; wait += 1) {
+    assert.ok(wait < 400, "the turn has not stopped");
+    await sleep(20);
   }
   const chunks = await rest(id, 0);
   assert.equal(chunks.at(-1).ragwire.status, "stopped");

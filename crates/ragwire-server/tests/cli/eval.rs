@@ -130,3 +130,36 @@ fn the_bundled_library_answers_new_users() {
     assert_eq!(code, 0, "{stdout}\n{stderr}");
     assert!(stdout.contains("51 questions, 49 with an answer"), "{stdout}");
 }
+
+/// A phrase that has left its document would count as a passage that was not found.
+#[test]
+fn each_phrase_of_the_guide_is_in_its_document() {
+    let guide = include_str!("../eval/questions/guide.json");
+    let guide: serde_json::Value = serde_json::from_str(guide).unwrap();
+    let library = concat!(env!("CARGO_MANIFEST_DIR"), "/library");
+    let one_line = |text: &str| {
+        text.replace('`', "")
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let mut checked = 0;
+    for question in guide["questions"].as_array().unwrap() {
+        let (Some(file), Some(phrase)) = (question["file"].as_str(), question["phrase"].as_str()) else {
+            continue;
+        };
+        if Path::new(file)
+            .extension()
+            .is_some_and(|extension| extension == "pdf")
+        {
+            continue;
+        }
+        let text = std::fs::read_to_string(format!("{library}/{file}")).unwrap();
+        assert!(
+            one_line(&text).contains(&one_line(phrase)),
+            "{file} does not contain: {phrase}"
+        );
+        checked += 1;
+    }
+    assert!(checked >= 40, "{checked} phrases were checked");
+}

@@ -9,6 +9,7 @@ mod keys;
 mod manage;
 mod mistakes;
 mod remote;
+mod requests;
 #[path = "../served/mod.rs"]
 mod served;
 mod services;

@@ -19,6 +19,11 @@ pub(crate) struct Served {
 impl Served {
     /// Starts it with the test faults on a free port and waits until it prints the address.
     pub(crate) fn start(data: &Path, more: &[&str]) -> Self {
+        Self::start_with_log(data, more, "warn")
+    }
+
+    /// Does the same with a filter of the log.
+    pub(crate) fn start_with_log(data: &Path, more: &[&str], filter: &str) -> Self {
         let mut arguments = vec![
             "--listen",
             "127.0.0.1:0",
@@ -28,7 +33,9 @@ impl Served {
             data.to_str().unwrap(),
         ];
         arguments.extend(more);
-        let mut child = program(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let mut command = program(&arguments);
+        command.env("RUST_LOG", filter).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut before = Vec::new();
         let address = lines
