@@ -22,6 +22,7 @@ mod models;
 mod openai;
 mod openapi;
 mod owners;
+mod promises;
 mod rag;
 mod requests;
 mod restart;
