@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Sessions ──► Session ──► Backend ──► backend/memory.rs   this process
-//!  sessions.rs  record.rs   bytes under backend/file.rs     one file, survives a restart   (feature `redb`)
+//!  sessions.rs  record.rs   bytes under backend/file.rs     one file, survives a restart   (feature `sqlite`)
 //!                           owner + id  backend/redis.rs    a server, for several hosts    (feature `redis`)
 //! ```
 //!

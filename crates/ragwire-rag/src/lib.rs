@@ -60,6 +60,7 @@ mod documents;
 pub mod graph;
 pub mod models;
 mod orchestrator;
+mod seal;
 pub mod search;
 #[cfg(test)]
 pub(crate) mod test_data;

@@ -2,8 +2,8 @@
 //! `export`, `import`.
 //!
 //! Documents are data: what can be read of a damaged library is saved. The graph is an index of them,
-//! so it is moved away and built again. Conversations are data too; redb repairs their files itself
-//! where that is possible, and a file that it cannot read is moved away and kept.
+//! so it is moved away and built again. Conversations are data too; a file that cannot be
+//! read is moved away and kept.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
@@ -328,6 +328,14 @@ fn move_away(data: &Path, name: &str) -> Result<String, MaintainError> {
     let number = (1..).find(free).unwrap_or(1);
     let kept = format!("{name}.damaged-{number}");
     let from = data.join(name);
-    std::fs::rename(&from, data.join(&kept)).map_err(|reason| MaintainError::File { path: from, reason })?;
+    let rename = |from: PathBuf, to: &str| {
+        std::fs::rename(&from, data.join(to)).map_err(|reason| MaintainError::File { path: from, reason })
+    };
+    rename(from, &kept)?;
+    // SQLite would take a log that stays for that of the next file of this name.
+    let log = data.join(format!("{name}-wal"));
+    if log.exists() {
+        rename(log, &format!("{kept}-wal"))?;
+    }
     Ok(kept)
 }

@@ -110,9 +110,7 @@ fn hint(error: &LibraryError) -> &'static str {
     match error {
         LibraryError::InUse => "; stop it, or choose another folder with --data",
         LibraryError::Damaged(_) => "; `ragwire-server repair` saves what can be read of it",
-        LibraryError::Import(_) => {
-            "; move library.redb away and index the documents again with --docs, or go back to the version that wrote it"
-        }
+        LibraryError::Version { .. } => "; move the file away and index the documents again with --docs",
         LibraryError::Folder(_) => "; name another folder with --data",
         _ => "",
     }
@@ -129,9 +127,9 @@ fn redis_hint(error: &RedisError) -> &'static str {
 #[cfg(feature = "qdrant")]
 const LIBRARY_FILE: &str = "library.db";
 /// The file of the sessions, beside that of the library.
-pub(crate) const SESSIONS_FILE: &str = "sessions.redb";
+pub(crate) const SESSIONS_FILE: &str = "sessions.db";
 /// The file of their finished turns.
-pub(crate) const TURNS_FILE: &str = "turns.redb";
+pub(crate) const TURNS_FILE: &str = "turns.db";
 /// Their name space on a Redis server.
 const TURNS_NAME_SPACE: &str = "turns:";
 

@@ -1,47 +1,56 @@
-//! Sessions in one file: a `redb` database. Every change is one transaction that is on the disk
+//! Sessions in one file: an SQLite database. Every change is one transaction that is on the disk
 //! when it returns; a crash loses at most the change in progress.
 //!
-//! The database blocks, so every operation runs on a thread that may block.
+//! SQLite does not check the content of its pages, so each record has a digest. The database blocks,
+//! so every operation runs on a thread that may block.
 
-use std::io::ErrorKind;
+use std::fs::File as Disk;
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use redb::{
-    Database, DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata, Table, TableDefinition,
-    TableHandle, WriteTransaction,
-};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, TransactionBehavior};
+use sha2::{Digest, Sha256};
 
 use super::{Backend, Operation, Stored};
 use crate::session::clock::Clock;
 use crate::session::key::Key;
 use crate::session::{SessionError, SessionLimits, Sessions};
 
-/// `version`: the format of the file; `last`: the newest stamp.
-const META: TableDefinition<'_, &str, u64> = TableDefinition::new("session_meta");
-/// From owner and ID to stamp and serialized session.
-const SESSIONS: TableDefinition<'_, (&str, &str), (u64, &[u8])> = TableDefinition::new("sessions");
-/// From stamp to owner and ID, the oldest first.
-const ORDER: TableDefinition<'_, u64, (&str, &str)> = TableDefinition::new("session_order");
-
-/// The format that this version writes and reads.
-const VERSION: u64 = 1;
-/// Bytes of pages kept in memory: enough for the sessions in use. redb's default is 1 GiB.
-const CACHE_BYTES: usize = 8 * 1024 * 1024;
+/// Marks the file as one of sessions, in SQLite's header: "rwss".
+const APPLICATION_ID: i64 = 0x7277_7373;
+/// The format that this version writes and reads. 1 was a file of redb.
+const VERSION: i64 = 2;
+/// Pages kept in memory, in KiB: enough for the sessions in use.
+const CACHE_KIB: u32 = 8 * 1024;
+/// The log is cut back to this size in bytes after a large change.
+const LOG_BYTES: u32 = 4 * 1024 * 1024;
 /// Most expired sessions that one change drops, so that a question does not wait for a large
 /// cleanup.
-const MAX_DROPPED: usize = 64;
+const MAX_DROPPED: i64 = 64;
+/// Bytes of the digest of a record. It finds damage; it does not withstand forgery.
+const DIGEST_BYTES: usize = 8;
+
+/// `last`: the newest stamp that was ever used, so that none is used twice.
+const SCHEMA: &str = "
+CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE sessions (
+    stamp INTEGER PRIMARY KEY, owner TEXT NOT NULL, id TEXT NOT NULL, value BLOB NOT NULL, digest BLOB NOT NULL,
+    UNIQUE (owner, id)
+);
+INSERT INTO meta VALUES ('last', 0);
+";
 
 impl Sessions {
     /// Stores sessions in the file `path`, which is created if it does not exist. Each change is on
-    /// the disk before it returns. Dropping the last clone closes the file; there is nothing to
-    /// flush. Opening checks the whole file, which takes longer the larger it is.
+    /// the disk before it returns. While the file is open, its log is beside it (`-wal`). Dropping the
+    /// last clone closes both; there is nothing to flush. Opening reads and checks the whole file,
+    /// which takes longer the larger it is.
     ///
     /// # Errors
     ///
     /// [`SessionError::InUse`], [`SessionError::Version`], [`SessionError::Damaged`],
-    /// [`SessionError::Storage`].
-    #[cfg_attr(docsrs, doc(cfg(feature = "redb")))]
+    /// [`SessionError::NoSpace`], [`SessionError::Storage`].
+    #[cfg_attr(docsrs, doc(cfg(feature = "sqlite")))]
     pub async fn open(path: impl AsRef<Path>, limits: SessionLimits) -> Result<Self, SessionError> {
         Self::open_with(path.as_ref(), limits, Clock::default()).await
     }
@@ -52,13 +61,13 @@ impl Sessions {
         clock: Clock,
     ) -> Result<Self, SessionError> {
         let path = path.to_owned();
-        let database = blocking(move || SessionDatabase::open(&path, limits, clock)).await?;
-        Ok(Self::new(limits, File(Arc::new(database))))
+        let file = blocking(move || SessionFile::open(&path, limits, clock)).await?;
+        Ok(Self::new(limits, File(Arc::new(file))))
     }
 }
 
 /// The open file, shared with the threads that work on it.
-struct File(Arc<SessionDatabase>);
+struct File(Arc<SessionFile>);
 
 impl Backend for File {
     fn name(&self) -> &'static str {
@@ -66,32 +75,28 @@ impl Backend for File {
     }
 
     fn load<'a>(&'a self, key: &'a Key) -> Operation<'a, Option<Stored>> {
-        let (database, key) = (Arc::clone(&self.0), key.clone());
-        Box::pin(blocking(move || database.run(|file| database.load(file, &key))))
+        let (file, key) = (Arc::clone(&self.0), key.clone());
+        Box::pin(blocking(move || file.load(&key)))
     }
 
     fn swap<'a>(&'a self, key: &'a Key, from: Option<u64>, bytes: Vec<u8>) -> Operation<'a, Option<u64>> {
-        let (database, key) = (Arc::clone(&self.0), key.clone());
-        Box::pin(blocking(move || {
-            database.run(|file| database.swap(file, &key, from, &bytes))
-        }))
+        let (file, key) = (Arc::clone(&self.0), key.clone());
+        Box::pin(blocking(move || file.swap(&key, from, &bytes)))
     }
 
     fn remove<'a>(&'a self, key: &'a Key) -> Operation<'a, bool> {
-        let (database, key) = (Arc::clone(&self.0), key.clone());
-        Box::pin(blocking(move || database.run(|file| database.remove(file, &key))))
+        let (file, key) = (Arc::clone(&self.0), key.clone());
+        Box::pin(blocking(move || file.remove(&key)))
     }
 
     fn list<'a>(&'a self, owner: &'a str, limit: usize) -> Operation<'a, Vec<(String, Stored)>> {
-        let (database, owner) = (Arc::clone(&self.0), owner.to_owned());
-        Box::pin(blocking(move || {
-            database.run(|file| database.list(file, &owner, limit))
-        }))
+        let (file, owner) = (Arc::clone(&self.0), owner.to_owned());
+        Box::pin(blocking(move || file.list(&owner, limit)))
     }
 
     fn sweep(&self) -> Operation<'_, usize> {
-        let database = Arc::clone(&self.0);
-        Box::pin(blocking(move || database.run(|file| database.sweep(file))))
+        let file = Arc::clone(&self.0);
+        Box::pin(blocking(move || file.sweep()))
     }
 }
 
@@ -102,212 +107,144 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, SessionError> {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
-        // redb panics if another program has changed the file meanwhile.
-        Err(error) if error.is_panic() => Err(SessionError::Damaged(Some(error.into()))),
         // The runtime shuts down: like a disk that does not answer any more.
         Err(error) => Err(SessionError::Storage(error.into())),
     }
 }
 
-/// Opens the file.
-type Open = Box<dyn Fn() -> Result<Database, DatabaseError> + Send + Sync>;
-
 /// The tables of the file. All methods block.
-struct SessionDatabase {
+struct SessionFile {
     limits: SessionLimits,
     clock: Clock,
-    reopen: Open,
-    open: RwLock<OpenFile>,
+    open: Mutex<OpenFile>,
 }
 
-/// The open file. redb refuses everything after a failed read or write until the file is opened
-/// again, so it is closed then, and the next operation opens it.
-#[derive(Default)]
+/// One connection, which has the file for itself.
 struct OpenFile {
-    database: Option<Database>,
-    /// How often the file was opened, so that no thread closes what another one has just opened.
-    generation: u64,
+    connection: Connection,
+    /// The number of rows, which SQLite would have to count.
+    count: usize,
 }
 
-impl SessionDatabase {
+impl SessionFile {
     fn open(path: &Path, limits: SessionLimits, clock: Clock) -> Result<Self, SessionError> {
-        let database = builder()
-            // Finds damage here and not in the middle of a conversation.
-            .set_check_integrity_on_open(true)
-            .create(path)
-            .map_err(open_error)?;
-        let path = path.to_owned();
-        let reopen = Box::new(move || builder().create(&path));
-        Self::with_database(database, reopen, limits, clock)
-    }
-
-    fn with_database(
-        database: Database,
-        reopen: Open,
-        limits: SessionLimits,
-        clock: Clock,
-    ) -> Result<Self, SessionError> {
-        prepare(&database)?;
-        let open = OpenFile {
-            database: Some(database),
-            generation: 0,
-        };
+        if !path.exists() {
+            create(path)?;
+        }
+        let connection = connect(path)?;
+        let count = check(&connection)?;
         Ok(Self {
             limits,
             clock,
-            reopen,
-            open: RwLock::new(open),
+            open: Mutex::new(OpenFile { connection, count }),
         })
     }
 
-    /// Runs an operation, on a file that is opened again if an earlier operation failed.
-    fn run<T>(&self, work: impl Fn(&Database) -> Result<T, SessionError>) -> Result<T, SessionError> {
-        let (done, generation) = self.attempt(&work)?;
-        match done {
-            // Another operation failed before this one began.
-            Err(failed) if is_latched(&failed) => {
-                self.close(generation);
-                let (done, generation) = self.attempt(&work)?;
-                if matches!(&done, Err(failed) if needs_reopening(failed)) {
-                    self.close(generation);
-                }
-                done
-            }
-            Err(failed) if needs_reopening(&failed) => {
-                self.close(generation);
-                Err(failed)
-            }
-            done => done,
-        }
-    }
-
-    fn attempt<T>(
-        &self,
-        work: &impl Fn(&Database) -> Result<T, SessionError>,
-    ) -> Result<(Result<T, SessionError>, u64), SessionError> {
-        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(database) = &open.database {
-            return Ok((work(database), open.generation));
-        }
-        drop(open);
-        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        if open.database.is_none() {
-            open.database = Some((self.reopen)().map_err(open_error)?);
-            open.generation += 1;
-        }
-        let generation = open.generation;
-        match &open.database {
-            Some(database) => Ok((work(database), generation)),
-            None => unreachable!("it was opened under the same lock"),
-        }
-    }
-
-    fn close(&self, generation: u64) {
-        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        if open.generation == generation {
-            open.database = None;
-        }
-    }
-    fn load(&self, database: &Database, key: &Key) -> Result<Option<Stored>, SessionError> {
-        let oldest = self.oldest();
-        let read = database.begin_read().map_err(error)?;
-        let sessions = read.open_table(SESSIONS).map_err(error)?;
-        let found = sessions.get((&*key.owner, &*key.id)).map_err(error)?;
-        Ok(found.and_then(|found| {
-            let (stamp, bytes) = found.value();
-            (stamp >= oldest).then(|| Stored {
-                stamp,
-                bytes: bytes.to_vec(),
+    fn load(&self, key: &Key) -> Result<Option<Stored>, SessionError> {
+        let open = self.lock();
+        let mut found = open
+            .connection
+            .prepare("SELECT stamp, value, digest FROM sessions WHERE owner = ?1 AND id = ?2")?;
+        let stored = found
+            .query_row((&*key.owner, &*key.id), |row| {
+                Ok(stored(row, &key.owner, &key.id))
             })
-        }))
+            .optional()?
+            .transpose()?;
+        Ok(stored.filter(|stored| stored.stamp >= self.oldest()))
     }
 
-    fn swap(
-        &self,
-        database: &Database,
-        key: &Key,
-        from: Option<u64>,
-        bytes: &[u8],
-    ) -> Result<Option<u64>, SessionError> {
-        let write = database.begin_write().map_err(error)?;
-        let stamp;
-        {
-            let mut tables = Tables::open(&write)?;
-            // An expired session does not exist for any reader; it is replaced.
-            let found = tables.stamp(key)?.filter(|stamp| *stamp >= self.oldest());
-            if found != from {
-                return Ok(None);
-            }
-            tables.remove(key)?;
-            tables.drop_before(self.oldest(), MAX_DROPPED)?;
-            let mut meta = write.open_table(META).map_err(error)?;
-            let last = value(&meta, "last")?.unwrap_or_default();
-            stamp = self.clock.now().max(last.saturating_add(1));
-            meta.insert("last", stamp).map_err(error)?;
-            let key = (&*key.owner, &*key.id);
-            tables.sessions.insert(key, (stamp, bytes)).map_err(error)?;
-            tables.order.insert(stamp, key).map_err(error)?;
-            let max_sessions = u64::try_from(self.limits.max_sessions).unwrap_or(u64::MAX);
-            while tables.sessions.len().map_err(error)? > max_sessions {
-                if !tables.drop_oldest()? {
-                    break;
-                }
-            }
+    fn swap(&self, key: &Key, from: Option<u64>, bytes: &[u8]) -> Result<Option<u64>, SessionError> {
+        let mut open = self.lock();
+        let mut count = open.count;
+        let change = open.begin()?;
+        let found = change
+            .prepare("SELECT stamp FROM sessions WHERE owner = ?1 AND id = ?2")?
+            .query_row((&*key.owner, &*key.id), |row| row.get::<_, i64>(0))
+            .optional()?;
+        // An expired session does not exist for any reader; it is replaced.
+        let current = found.map(from_row).filter(|stamp| *stamp >= self.oldest());
+        if current != from {
+            return Ok(None);
         }
-        write.commit().map_err(error)?;
+        if let Some(stamp) = found {
+            count -= delete(&change, stamp)?;
+        }
+        count -= drop_before(&change, self.oldest())?;
+        let last: i64 = change
+            .prepare("SELECT value FROM meta WHERE name = 'last'")?
+            .query_row([], |row| row.get(0))?;
+        let stamp = self.clock.now().max(from_row(last).saturating_add(1));
+        change
+            .prepare("UPDATE meta SET value = ?1 WHERE name = 'last'")?
+            .execute([to_row(stamp)])?;
+        change
+            .prepare("INSERT INTO sessions (stamp, owner, id, value, digest) VALUES (?1, ?2, ?3, ?4, ?5)")?
+            .execute((
+                to_row(stamp),
+                &*key.owner,
+                &*key.id,
+                bytes,
+                digest(stamp, &key.owner, &key.id, bytes),
+            ))?;
+        count += 1;
+        if count > self.limits.max_sessions {
+            count -= change
+                .prepare(
+                    "DELETE FROM sessions WHERE stamp IN (SELECT stamp FROM sessions ORDER BY stamp LIMIT ?1)",
+                )?
+                .execute([to_row((count - self.limits.max_sessions) as u64)])?;
+        }
+        change.commit()?;
+        open.count = count;
         Ok(Some(stamp))
     }
 
-    fn remove(&self, database: &Database, key: &Key) -> Result<bool, SessionError> {
-        let write = database.begin_write().map_err(error)?;
-        let removed = Tables::open(&write)?.remove(key)?;
-        write.commit().map_err(error)?;
-        Ok(removed.is_some_and(|stamp| stamp >= self.oldest()))
+    fn remove(&self, key: &Key) -> Result<bool, SessionError> {
+        let mut open = self.lock();
+        let change = open.begin()?;
+        let found = change
+            .prepare("SELECT stamp FROM sessions WHERE owner = ?1 AND id = ?2")?
+            .query_row((&*key.owner, &*key.id), |row| row.get::<_, i64>(0))
+            .optional()?;
+        let Some(stamp) = found else {
+            return Ok(false);
+        };
+        let removed = delete(&change, stamp)?;
+        change.commit()?;
+        open.count -= removed;
+        Ok(from_row(stamp) >= self.oldest())
     }
 
-    fn list(
-        &self,
-        database: &Database,
-        owner: &str,
-        limit: usize,
-    ) -> Result<Vec<(String, Stored)>, SessionError> {
-        let oldest = self.oldest();
-        let read = database.begin_read().map_err(error)?;
-        let sessions = read.open_table(SESSIONS).map_err(error)?;
-        let mut found = Vec::new();
-        for entry in sessions.range((owner, "")..).map_err(error)? {
-            let (key, value) = entry.map_err(error)?;
-            let (theirs, id) = key.value();
-            if theirs != owner {
-                break;
-            }
-            let (stamp, _) = value.value();
-            if stamp >= oldest {
-                found.push((stamp, id.to_owned()));
-            }
-        }
-        found.sort_unstable_by(|one, other| other.cmp(one));
-        found.truncate(limit);
-        let mut listed = Vec::with_capacity(found.len());
-        for (stamp, id) in found {
-            let value = sessions.get((owner, &*id)).map_err(error)?;
-            let bytes = value.map(|value| value.value().1.to_vec()).unwrap_or_default();
-            listed.push((id, Stored { stamp, bytes }));
+    fn list(&self, owner: &str, limit: usize) -> Result<Vec<(String, Stored)>, SessionError> {
+        let open = self.lock();
+        // The sessions of an owner are sorted without their values, which may be large.
+        let mut select = open.connection.prepare(
+            "SELECT stamp, value, digest, id FROM sessions WHERE stamp IN (
+                SELECT stamp FROM sessions WHERE owner = ?1 AND stamp >= ?2 ORDER BY stamp DESC LIMIT ?3
+            ) ORDER BY stamp DESC",
+        )?;
+        let mut rows = select.query((owner, to_row(self.oldest()), to_row(limit as u64)))?;
+        let mut listed = Vec::new();
+        while let Some(row) = rows.next()? {
+            let id: String = row.get(3)?;
+            let stored = stored(row, owner, &id)?;
+            listed.push((id, stored));
         }
         Ok(listed)
     }
 
-    fn sweep(&self, database: &Database) -> Result<usize, SessionError> {
+    fn sweep(&self) -> Result<usize, SessionError> {
         loop {
-            let read = database.begin_read().map_err(error)?;
-            let order = read.open_table(ORDER).map_err(error)?;
-            let first = order.first().map_err(error)?.map(|(stamp, _)| stamp.value());
-            if first.is_none_or(|stamp| stamp >= self.oldest()) {
-                return Ok(usize::try_from(order.len().map_err(error)?).unwrap_or(usize::MAX));
+            // A question may change its session between two batches.
+            let mut open = self.lock();
+            let change = open.begin()?;
+            let dropped = drop_before(&change, self.oldest())?;
+            change.commit()?;
+            open.count -= dropped;
+            if (dropped as i64) < MAX_DROPPED {
+                return Ok(open.count);
             }
-            let write = database.begin_write().map_err(error)?;
-            Tables::open(&write)?.drop_before(self.oldest(), MAX_DROPPED)?;
-            write.commit().map_err(error)?;
         }
     }
 
@@ -315,145 +252,153 @@ impl SessionDatabase {
     fn oldest(&self) -> u64 {
         self.limits.oldest(self.clock.now())
     }
+
+    fn lock(&self) -> MutexGuard<'_, OpenFile> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-fn builder() -> redb::Builder {
-    let mut builder = Database::builder();
-    builder.set_cache_size(CACHE_BYTES);
-    builder
+impl OpenFile {
+    /// Begins a change. Unless it is committed, nothing changes.
+    fn begin(&mut self) -> Result<Transaction<'_>, SessionError> {
+        let behavior = TransactionBehavior::Immediate;
+        Ok(self.connection.transaction_with_behavior(behavior)?)
+    }
 }
 
-/// Creates the tables, and checks the version.
-fn prepare(database: &Database) -> Result<(), SessionError> {
-    let write = database.begin_write().map_err(error)?;
-    {
-        let tables: Vec<String> = write
-            .list_tables()
-            .map_err(error)?
-            .map(|table| table.name().to_owned())
-            .collect();
-        if !tables.is_empty() && tables.iter().all(|table| table != META.name()) {
-            return Err(SessionError::Damaged(None));
-        }
-        let mut meta = write.open_table(META).map_err(error)?;
-        let version = value(&meta, "version")?;
-        match version {
-            None => drop(meta.insert("version", VERSION).map_err(error)?),
-            Some(VERSION) => {}
-            Some(found) => {
-                return Err(SessionError::Version {
-                    found,
-                    supported: VERSION,
-                });
+/// Creates the file under another name first: an empty file is thus always a damaged one.
+fn create(path: &Path) -> Result<(), SessionError> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = Path::new(&new);
+    // What a process left that was killed here.
+    drop(std::fs::remove_file(new));
+    let connection = Connection::open(new)?;
+    connection.execute_batch(SCHEMA)?;
+    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    connection.pragma_update(None, "user_version", VERSION)?;
+    connection.close().map_err(|(_, error)| error)?;
+    Disk::open(new)
+        .and_then(|created| created.sync_all())
+        .and_then(|()| std::fs::rename(new, path))
+        .map_err(|error| SessionError::Storage(error.into()))
+}
+
+/// Connects, and takes the file for this process.
+fn connect(path: &Path) -> Result<Connection, SessionError> {
+    if std::fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == 0) {
+        return Err(SessionError::Damaged(None));
+    }
+    let connection = Connection::open_with_flags(
+        path,
+        rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    // Without a wait: another process keeps the file until it ends.
+    connection.busy_timeout(std::time::Duration::ZERO)?;
+    connection.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; COMMIT")?;
+    let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    if number("application_id")? != APPLICATION_ID {
+        return Err(SessionError::Damaged(None));
+    }
+    let found = number("user_version")?;
+    if found != VERSION {
+        return Err(SessionError::Version {
+            found: from_row(found),
+            supported: from_row(VERSION),
+        });
+    }
+    connection.execute_batch(&format!(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY;
+         PRAGMA cache_size = -{CACHE_KIB}; PRAGMA journal_size_limit = {LOG_BYTES};"
+    ))?;
+    Ok(connection)
+}
+
+/// Checks the structure of the file and every record, so that damage is found here and not in the
+/// middle of a conversation. Returns how many sessions there are.
+fn check(connection: &Connection) -> Result<usize, SessionError> {
+    let verdict: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    if verdict != "ok" {
+        return Err(SessionError::Damaged(Some(verdict.into())));
+    }
+    connection.query_row("SELECT value FROM meta WHERE name = 'last'", [], |row| {
+        row.get::<_, i64>(0)
+    })?;
+    let mut select = connection.prepare("SELECT stamp, value, digest, owner, id FROM sessions")?;
+    let mut rows = select.query([])?;
+    let mut count = 0;
+    while let Some(row) = rows.next()? {
+        let (owner, id): (String, String) = (row.get(3)?, row.get(4)?);
+        stored(row, &owner, &id)?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// Reads the first three columns of a row: stamp, value, digest.
+fn stored(row: &Row<'_>, owner: &str, id: &str) -> Result<Stored, SessionError> {
+    let stamp = from_row(row.get(0)?);
+    let bytes: Vec<u8> = row.get(1)?;
+    let written: Vec<u8> = row.get(2)?;
+    if written != digest(stamp, owner, id, &bytes) {
+        return Err(SessionError::Damaged(Some("digest of a session is wrong".into())));
+    }
+    Ok(Stored { stamp, bytes })
+}
+
+/// The digest covers every column of a row, each with its length.
+fn digest(stamp: u64, owner: &str, id: &str, value: &[u8]) -> [u8; DIGEST_BYTES] {
+    let mut hash = Sha256::new();
+    hash.update(stamp.to_le_bytes());
+    for part in [owner.as_bytes(), id.as_bytes(), value] {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    let mut digest = [0; DIGEST_BYTES];
+    digest.copy_from_slice(&hash.finalize()[..DIGEST_BYTES]);
+    digest
+}
+
+fn delete(change: &Transaction<'_>, stamp: i64) -> Result<usize, SessionError> {
+    let mut delete = change.prepare("DELETE FROM sessions WHERE stamp = ?1")?;
+    Ok(delete.execute([stamp])?)
+}
+
+/// Drops the oldest expired sessions, at most [`MAX_DROPPED`], and returns how many.
+fn drop_before(change: &Transaction<'_>, oldest: u64) -> Result<usize, SessionError> {
+    let mut delete = change.prepare(
+        "DELETE FROM sessions WHERE stamp IN (SELECT stamp FROM sessions WHERE stamp < ?1 ORDER BY stamp LIMIT ?2)",
+    )?;
+    Ok(delete.execute((to_row(oldest), MAX_DROPPED))?)
+}
+
+/// SQLite's integers have a sign. A stamp reaches their end in the year 294,247.
+fn to_row(stamp: u64) -> i64 {
+    i64::try_from(stamp).unwrap_or(i64::MAX)
+}
+
+fn from_row(stamp: i64) -> u64 {
+    u64::try_from(stamp).unwrap_or(0)
+}
+
+impl From<rusqlite::Error> for SessionError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => Self::NoSpace,
+            // A limit on the size of files, which SQLite does not distinguish from other failed writes.
+            Some(ErrorCode::SystemIoFailure)
+                if error
+                    .sqlite_error()
+                    .is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_WRITE) =>
+            {
+                Self::NoSpace
             }
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::InUse,
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged(Some(error.into())),
+            // A table or a column that is not there, or has another type.
+            Some(ErrorCode::Unknown) | None => Self::Damaged(Some(error.into())),
+            Some(_) => Self::Storage(error.into()),
         }
-        write.open_table(SESSIONS).map_err(error)?;
-        write.open_table(ORDER).map_err(error)?;
-    }
-    write.commit().map_err(error)
-}
-
-/// The two tables that always change together.
-struct Tables<'a> {
-    sessions: Table<'a, (&'static str, &'static str), (u64, &'static [u8])>,
-    order: Table<'a, u64, (&'static str, &'static str)>,
-}
-
-impl<'a> Tables<'a> {
-    fn open(write: &'a WriteTransaction) -> Result<Self, SessionError> {
-        Ok(Self {
-            sessions: write.open_table(SESSIONS).map_err(error)?,
-            order: write.open_table(ORDER).map_err(error)?,
-        })
-    }
-
-    fn stamp(&self, key: &Key) -> Result<Option<u64>, SessionError> {
-        let found = self.sessions.get((&*key.owner, &*key.id)).map_err(error)?;
-        Ok(found.map(|found| found.value().0))
-    }
-
-    /// Removes a session and returns its stamp.
-    fn remove(&mut self, key: &Key) -> Result<Option<u64>, SessionError> {
-        let removed = self.sessions.remove((&*key.owner, &*key.id)).map_err(error)?;
-        let stamp = removed.map(|removed| removed.value().0);
-        if let Some(stamp) = stamp {
-            self.order.remove(stamp).map_err(error)?;
-        }
-        Ok(stamp)
-    }
-
-    fn drop_oldest(&mut self) -> Result<bool, SessionError> {
-        let Some((_, key)) = self.order.pop_first().map_err(error)? else {
-            return Ok(false);
-        };
-        self.sessions.remove(key.value()).map_err(error)?;
-        Ok(true)
-    }
-
-    fn drop_before(&mut self, oldest: u64, most: usize) -> Result<(), SessionError> {
-        for _ in 0..most {
-            let first = self.order.first().map_err(error)?.map(|(stamp, _)| stamp.value());
-            if first.is_none_or(|stamp| stamp >= oldest) {
-                break;
-            }
-            self.drop_oldest()?;
-        }
-        Ok(())
-    }
-}
-
-fn value(meta: &impl ReadableTable<&'static str, u64>, name: &str) -> Result<Option<u64>, SessionError> {
-    let found = meta.get(name).map_err(error)?;
-    Ok(found.map(|found| found.value()))
-}
-
-fn open_error(error: DatabaseError) -> SessionError {
-    match error {
-        DatabaseError::DatabaseAlreadyOpen => SessionError::InUse,
-        DatabaseError::UpgradeRequired(_) | DatabaseError::RepairAborted => {
-            SessionError::Damaged(Some(error.into()))
-        }
-        other => self::error(other),
-    }
-}
-
-fn error(error: impl Into<redb::Error>) -> SessionError {
-    let error = error.into();
-    match error {
-        redb::Error::Corrupted(_)
-        | redb::Error::TableTypeMismatch { .. }
-        | redb::Error::TableIsMultimap(_)
-        | redb::Error::TypeDefinitionChanged { .. } => SessionError::Damaged(Some(error.into())),
-        redb::Error::Io(ref io) if io.kind() == ErrorKind::InvalidData => {
-            SessionError::Damaged(Some(error.into()))
-        }
-        redb::Error::Io(ref io)
-            if matches!(
-                io.kind(),
-                ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
-            ) =>
-        {
-            SessionError::NoSpace
-        }
-        other => SessionError::Storage(other.into()),
-    }
-}
-
-/// Returns whether redb refuses every operation until the file is opened again.
-fn is_latched(error: &SessionError) -> bool {
-    source(error).is_some_and(|error| matches!(error, redb::Error::PreviousIo))
-}
-
-/// Returns whether redb will refuse every operation from now on.
-fn needs_reopening(error: &SessionError) -> bool {
-    matches!(error, SessionError::NoSpace)
-        || source(error).is_some_and(|error| matches!(error, redb::Error::Io(_) | redb::Error::PreviousIo))
-}
-
-fn source(error: &SessionError) -> Option<&redb::Error> {
-    match error {
-        SessionError::Storage(source) => source.downcast_ref(),
-        _ => None,
     }
 }
 

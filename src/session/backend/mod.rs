@@ -5,7 +5,7 @@
 //! stamp that it was made from and is refused if that stamp is no longer the newest. A store does
 //! not know what a session contains; `record.rs` does.
 
-#[cfg(feature = "redb")]
+#[cfg(feature = "sqlite")]
 mod file;
 mod memory;
 #[cfg(feature = "redis")]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
-use redb::{Database, TableDefinition};
+use rusqlite::Connection;
 use tempfile::TempDir;
 
 use super::{Storage, model, run_suite};
@@ -22,7 +22,7 @@ impl Folder {
     }
 
     fn file(&self) -> PathBuf {
-        self.0.path().join("sessions.redb")
+        self.0.path().join("sessions.db")
     }
 }
 
@@ -84,27 +84,52 @@ async fn a_file_of_another_kind_is_refused() {
     assert_eq!(code(&nowhere).await, "sessions_storage");
     assert_eq!(code(folder.0.path()).await, "sessions_storage");
 
-    std::fs::remove_file(folder.file()).unwrap();
-    const OTHER_META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
-    write(&folder.file(), OTHER_META, "version", 1);
+    std::fs::write(folder.file(), "").unwrap();
     assert_eq!(code(&folder.file()).await, "sessions_damaged");
-    const META: TableDefinition<'_, &str, u64> = TableDefinition::new("session_meta");
-    write(&folder.file(), META, "version", 7);
+
+    // A database of another program.
+    std::fs::remove_file(folder.file()).unwrap();
+    execute(&folder.file(), "CREATE TABLE sessions (id)");
+    assert_eq!(code(&folder.file()).await, "sessions_damaged");
+    std::fs::remove_file(folder.file()).unwrap();
+    drop(open(&folder.file()).await.unwrap());
+    execute(&folder.file(), "PRAGMA user_version = 7");
     let refused = open(&folder.file()).await.unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "session file has format 7, this program reads format 1"
+        "session file has format 7, this program reads format 2"
     );
     // Refusing the file has not changed it.
-    write(&folder.file(), META, "version", 1);
+    execute(&folder.file(), "PRAGMA user_version = 2");
     assert_eq!(code(&folder.file()).await, "opened");
+    execute(&folder.file(), "DROP TABLE sessions");
+    assert_eq!(code(&folder.file()).await, "sessions_damaged");
 }
 
-fn write(file: &Path, table: TableDefinition<'_, &str, u64>, name: &str, value: u64) {
-    let database = Database::create(file).unwrap();
-    let write = database.begin_write().unwrap();
-    write.open_table(table).unwrap().insert(name, value).unwrap();
-    write.commit().unwrap();
+fn execute(file: &Path, sql: &str) {
+    Connection::open(file).unwrap().execute_batch(sql).unwrap();
+}
+
+/// Values are read as they were written, or not at all.
+#[tokio::test]
+async fn a_changed_record_is_damage() {
+    for change in [
+        "UPDATE sessions SET value = replace(value, 'wren', 'crow')",
+        "UPDATE sessions SET owner = 'x'",
+        "UPDATE sessions SET id = 'x'",
+        "UPDATE sessions SET stamp = stamp + 1",
+        "UPDATE sessions SET value = CAST(value AS TEXT)",
+        "DELETE FROM meta",
+    ] {
+        let folder = Folder::new();
+        let sessions = open(&folder.file()).await.unwrap();
+        sessions.get_or_begin("o", "s").await.unwrap();
+        sessions.append("o", "s", Role::User, "a wren").await.unwrap();
+        drop(sessions);
+        assert_eq!(code(&folder.file()).await, "opened");
+        execute(&folder.file(), change);
+        assert_eq!(code(&folder.file()).await, "sessions_damaged", "{change}");
+    }
 }
 
 #[tokio::test]
@@ -128,7 +153,7 @@ async fn a_damaged_file_is_refused_or_returns_what_was_written() {
         } else {
             damaged.truncate(offset);
         }
-        let copy = folder.0.path().join("copy.redb");
+        let copy = folder.0.path().join("copy.db");
         std::fs::write(&copy, damaged).unwrap();
         match open(&copy).await {
             Err(SessionError::Damaged(_) | SessionError::Storage(_) | SessionError::Version { .. }) => {

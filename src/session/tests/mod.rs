@@ -1,7 +1,7 @@
 //! One suite for all stores (`suite.rs`), the comparison of each store with a plain map
 //! (`model.rs`), and what is special about files and servers (`file.rs`, `redis.rs`).
 
-#[cfg(feature = "redb")]
+#[cfg(feature = "sqlite")]
 mod file;
 mod memory;
 mod model;

@@ -2,7 +2,7 @@
 //! related.
 //!
 //! ```text
-//! passage ─► extract ─► graph (redb + memory) ─► search ─► subgraph ─► passages behind it ─► answer
+//! passage ─► extract ─► graph (SQLite + memory) ─► search ─► subgraph ─► passages behind it ─► answer
 //! ```
 //!
 //! | module | contents |

@@ -339,11 +339,11 @@ fn damaged_files_are_found_and_repaired() {
     let middle = bytes.len() / 2;
     bytes[middle..middle + 9_000].fill(0xa5);
     std::fs::write(&file, bytes).unwrap();
-    std::fs::write(data.join("graph.redb"), b"not a graph".repeat(1_000)).unwrap();
+    std::fs::write(data.join("graph.db"), b"not a graph".repeat(1_000)).unwrap();
     let (code, stdout, _) = command("check", &[]);
     assert_eq!(code, 1, "{stdout}");
     assert!(
-        stdout.contains("library.db: damaged: ") && stdout.contains("graph.redb: damaged: "),
+        stdout.contains("library.db: damaged: ") && stdout.contains("graph.db: damaged: "),
         "{stdout}"
     );
     let (code, stdout, stderr) = command("repair", &[]);
@@ -352,7 +352,7 @@ fn damaged_files_are_found_and_repaired() {
         stdout.contains("documents saved; the old file is library.db.damaged-1"),
         "{stdout}"
     );
-    assert!(data.join("library.db.damaged-1").exists() && data.join("graph.redb.damaged-1").exists());
+    assert!(data.join("library.db.damaged-1").exists() && data.join("graph.db.damaged-1").exists());
     assert_eq!(command("check", &[]).0, 0);
 
     // What was lost comes back from the export, and nothing twice.

@@ -95,7 +95,7 @@ impl Drop for Program {
 async fn sessions_survive_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let server = Program::start(folder.path());
-    let file = folder.path().join("sessions.redb");
+    let file = folder.path().join("sessions.db");
     assert_eq!(
         server.told.last().unwrap().trim(),
         format!("sessions: 0, in {}", file.display())

@@ -2,7 +2,7 @@
 //!
 //! SQLite was chosen because it recovers by itself when the disk was full, because a damaged page is
 //! an error and not a panic, and because readers and a writer work at the same time. It does not
-//! check the content of its pages, so every record carries a checksum ([`seal`]).
+//! check the content of its pages, so every record carries a checksum ([`crate::seal`]).
 
 use std::fs::{File, TryLockError};
 use std::io::Write;
@@ -12,9 +12,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::LibraryError;
+pub(super) use crate::seal::seal;
 
-/// The format that this program writes and reads.
-const VERSION: u64 = 2;
+/// The format that this program writes and reads. 1 was a file of redb.
+pub(super) const VERSION: u64 = 2;
 /// Pages that one connection keeps in memory, in KiB.
 const WRITER_CACHE_KIB: u32 = 8 * 1024;
 const READER_CACHE_KIB: u32 = 4 * 1024;
@@ -286,22 +287,10 @@ pub(super) fn set_meta(connection: &Connection, key: &str, value: u64) -> Result
     Ok(())
 }
 
-/// Appends a checksum to a record.
-pub(super) fn seal(mut record: Vec<u8>) -> Vec<u8> {
-    let checksum = crc32fast::hash(&record);
-    record.extend(checksum.to_le_bytes());
-    record
-}
-
 /// Returns a record without its checksum. `what` names it in the error.
 pub(super) fn unseal<'a>(sealed: &'a [u8], what: &str) -> Result<&'a [u8], LibraryError> {
-    let damaged = || LibraryError::Damaged(format!("the checksum of {what} is wrong"));
-    let (record, checksum) = sealed.split_last_chunk::<4>().ok_or_else(damaged)?;
-    if crc32fast::hash(record) == u32::from_le_bytes(*checksum) {
-        Ok(record)
-    } else {
-        Err(damaged())
-    }
+    crate::seal::unseal(sealed)
+        .ok_or_else(|| LibraryError::Damaged(format!("the checksum of {what} is wrong")))
 }
 
 impl From<rusqlite::Error> for LibraryError {

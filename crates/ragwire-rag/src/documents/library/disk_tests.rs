@@ -1,4 +1,4 @@
-//! Tests of what is on the disk: segments, restarts, damage, a full disk, and the file of earlier
+//! Tests of what is on the disk: segments, restarts, damage, a full disk, and files of other
 //! versions.
 
 use super::tests::Folder;
@@ -227,60 +227,16 @@ fn an_index_of_another_analyzer_is_built_again() {
 }
 
 #[test]
-fn a_library_of_an_earlier_version_is_imported_once() {
-    let folder = Folder::new("import");
-    let other = Library::in_memory(LibraryLimits::default()).unwrap();
-    let documents = [add(&other, 1, 5).unwrap(), add(&other, 2, 7).unwrap()];
+fn a_folder_with_an_older_library_is_not_an_empty_one() {
+    let folder = Folder::new("older");
     std::fs::create_dir_all(&folder.0).unwrap();
     let old = folder.0.join(OLD_FILE_NAME);
-    {
-        let database = redb::Database::create(&old).unwrap();
-        let write = database.begin_write().unwrap();
-        {
-            let mut table = write
-                .open_table(redb::TableDefinition::<u32, &[u8]>::new("documents"))
-                .unwrap();
-            let mut chunks = write
-                .open_table(redb::TableDefinition::<(u32, u32), &[u8]>::new("chunks"))
-                .unwrap();
-            for (number, document) in (3u32..).zip(&documents) {
-                table
-                    .insert(number, serde_json::to_vec(document).unwrap().as_slice())
-                    .unwrap();
-                for chunk in other.passages(&document.id).unwrap().unwrap() {
-                    let piece =
-                        serde_json::json!({"heading": chunk.heading, "text": chunk.text, "repeated": 0});
-                    chunks
-                        .insert(
-                            (number, chunk.ordinal),
-                            serde_json::to_vec(&piece).unwrap().as_slice(),
-                        )
-                        .unwrap();
-                }
-            }
-        }
-        write.commit().unwrap();
-    }
-    let library = open(&folder).unwrap();
-    assert_eq!(library.list(), documents);
-    assert_eq!(found(&library, "apple pear"), found(&other, "apple pear"));
-    assert!(!old.exists() && folder.0.join(IMPORTED_FILE_NAME).exists());
-
-    // An interrupted import adds the documents that are missing.
-    assert!(library.remove(&documents[1].id).unwrap());
-    drop(library);
-    std::fs::rename(folder.0.join(IMPORTED_FILE_NAME), &old).unwrap();
-    let library = open(&folder).unwrap();
-    assert_eq!(library.list(), documents);
-    assert_eq!(library.chunk_count(), other.chunk_count());
-    drop(library);
-
-    // A damaged old file is reported at every start, until it is moved away.
-    std::fs::remove_file(folder.0.join(FILE_NAME)).unwrap();
-    std::fs::write(&old, b"not a database".repeat(1_000)).unwrap();
-    for _ in 0..2 {
-        assert!(matches!(open(&folder), Err(LibraryError::Import(_))));
-    }
-    std::fs::remove_file(&old).unwrap();
+    std::fs::write(&old, "of another format").unwrap();
+    let error = open(&folder).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the library has format 1, but this program reads format 2"
+    );
+    std::fs::rename(&old, folder.0.join("elsewhere")).unwrap();
     assert!(open(&folder).unwrap().list().is_empty());
 }

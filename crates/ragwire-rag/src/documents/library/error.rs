@@ -54,11 +54,6 @@ pub enum LibraryError {
     /// The folder or a file in it could not be created.
     #[error("cannot create the library folder: {0}")]
     Folder(#[source] std::io::Error),
-    /// The file of an earlier version could not be read.
-    #[error(
-        "cannot import library.redb of an earlier version: {0}; move that file away to start without its documents"
-    )]
-    Import(String),
     /// The file, or a record in it, does not have the expected form.
     #[error("the library file is damaged: {0}")]
     Damaged(String),
@@ -79,7 +74,7 @@ impl LibraryError {
             Self::InUse => "library_in_use",
             Self::Version { .. } => "library_version",
             Self::NoSpace => "library_no_space",
-            Self::Storage(_) | Self::Folder(_) | Self::Import(_) => "library_storage",
+            Self::Storage(_) | Self::Folder(_) => "library_storage",
             Self::Damaged(_) => "library_damaged",
         }
     }

@@ -30,7 +30,6 @@ mod claim;
 mod database;
 mod error;
 mod filter;
-mod import;
 mod owners;
 mod query;
 mod records;
@@ -54,10 +53,8 @@ pub use sources::{Source, SourceOutcome, SourceRoot};
 /// The file in the folder of a library. Beside it are its log while it is open, a lock, and a
 /// reserve of disk space.
 const FILE_NAME: &str = "library.db";
-/// The file of earlier versions, which is imported once.
+/// The file of format 1, from before the first release, which is not read any more.
 const OLD_FILE_NAME: &str = "library.redb";
-/// The name of that file after it was imported.
-const IMPORTED_FILE_NAME: &str = "library.redb.imported";
 /// The longest name of a document, in bytes: the limit of common file systems.
 const MAX_NAME_BYTES: usize = 255;
 /// Chunks that are put into the index under one lock: about 10 ms.
@@ -140,9 +137,9 @@ pub struct Library {
 }
 
 impl Library {
-    /// Opens the library of a folder, and creates both if they do not exist. A library of an earlier
-    /// version is imported first. Takes as long as reading the file once; only the passages that
-    /// were added last, at most 4,096, are indexed again.
+    /// Opens the library of a folder, and creates both if they do not exist. Takes as long as
+    /// reading the file once; only the passages that were added last, at most 4,096, are indexed
+    /// again.
     ///
     /// # Errors
     ///
@@ -150,14 +147,15 @@ impl Library {
     /// `library_damaged`.
     pub fn open(folder: &Path, limits: LibraryLimits) -> Result<Self, LibraryError> {
         std::fs::create_dir_all(folder).map_err(LibraryError::Folder)?;
-        let (file, old) = (folder.join(FILE_NAME), folder.join(OLD_FILE_NAME));
-        let library = Self::with_database(Database::open(&file)?, limits)?;
-        // The old file keeps its name until all of it is in: the next start finishes an interrupted import.
-        if old.exists() {
-            library.import(&old)?;
-            std::fs::rename(&old, folder.join(IMPORTED_FILE_NAME)).map_err(LibraryError::Folder)?;
+        let file = folder.join(FILE_NAME);
+        // A folder with an older library is not an empty one.
+        if !file.exists() && folder.join(OLD_FILE_NAME).exists() {
+            return Err(LibraryError::Version {
+                found: 1,
+                supported: database::VERSION,
+            });
         }
-        Ok(library)
+        Self::with_database(Database::open(&file)?, limits)
     }
 
     /// Creates a library in memory. Its documents are lost when it is dropped.
@@ -218,22 +216,6 @@ impl Library {
             }
         }
         Ok(library)
-    }
-
-    fn import(&self, old: &Path) -> Result<(), LibraryError> {
-        tracing::info!(file = %old.display(), "importing the library of an earlier version");
-        import::each_document(old, |document, pieces| {
-            if self.read().by_name.contains_key(&document.name) {
-                return Ok(());
-            }
-            let text: String = pieces.iter().take(8).map(|piece| piece.text.as_str()).collect();
-            let stored = self.stored(document.clone(), pieces, &text, &Default::default());
-            let mut prepared = Vec::new();
-            for piece in pieces {
-                prepared.push(self.prepare(document, piece, language_of(&stored)));
-            }
-            self.insert(None, stored, pieces, prepared)
-        })
     }
 
     /// Adds a document. Adding the same content under the same name again changes nothing; other

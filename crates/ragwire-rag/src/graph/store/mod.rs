@@ -6,9 +6,10 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use rusqlite::ErrorCode;
 
 use super::entity::Normal;
 use super::extract::{MAX_PREDICATE_BYTES, MAX_TRIPLES, Relation};
@@ -70,7 +71,7 @@ pub enum GraphError {
     },
     /// The file could not be read or written.
     #[error("the graph file could not be read or written")]
-    Storage(#[source] Box<redb::Error>),
+    Storage(#[source] Box<rusqlite::Error>),
     /// The folder could not be created.
     #[error("the graph folder could not be created")]
     Folder(#[source] std::io::Error),
@@ -96,14 +97,16 @@ impl GraphError {
             Self::Damaged(_) => "graph_damaged",
         }
     }
+}
 
-    pub(super) fn storage(error: impl Into<redb::Error>) -> Self {
-        match error.into() {
-            redb::Error::Corrupted(reason) => Self::Damaged(reason),
-            redb::Error::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-                Self::Damaged(error.to_string())
-            }
-            other => Self::Storage(Box::new(other)),
+impl From<rusqlite::Error> for GraphError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::InUse,
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Damaged(error.to_string()),
+            // A table or a column that is not there, or has another type.
+            Some(ErrorCode::Unknown) | None => Self::Damaged(error.to_string()),
+            Some(_) => Self::Storage(Box::new(error)),
         }
     }
 }
@@ -209,8 +212,8 @@ pub struct GraphSize {
 }
 
 impl Graph {
-    /// The name of the only file in the folder of a graph.
-    pub const FILE_NAME: &'static str = "graph.redb";
+    /// The name of the file in the folder of a graph. While it is open, its log is beside it (`-wal`).
+    pub const FILE_NAME: &'static str = "graph.db";
 
     /// Opens the graph in a folder, and creates both if they do not exist.
     ///
@@ -220,10 +223,7 @@ impl Graph {
     /// used may be moved away: the graph is then rebuilt from the library.
     pub fn open(folder: &Path, room: GraphRoom) -> Result<Self, GraphError> {
         std::fs::create_dir_all(folder).map_err(GraphError::Folder)?;
-        let open = || Self::with_records(Records::open(&folder.join(Self::FILE_NAME))?, room);
-        // redb panics at some damages.
-        let opened = catch_unwind(AssertUnwindSafe(open));
-        opened.unwrap_or_else(|_| Err(GraphError::Damaged("it cannot be read".to_owned())))
+        Self::with_records(Records::open(&folder.join(Self::FILE_NAME))?, room)
     }
 
     /// Creates a graph in memory, which lasts until it is dropped.

@@ -215,16 +215,13 @@ fn a_file_of_another_process_or_version_is_rejected() {
         "graph_in_use"
     );
     drop(graph);
-    let database = redb::Database::create(folder.0.join(Graph::FILE_NAME)).unwrap();
-    let write = database.begin_write().unwrap();
-    let meta = redb::TableDefinition::<&str, u64>::new("meta");
-    write.open_table(meta).unwrap().insert("version", 99).unwrap();
-    write.commit().unwrap();
+    let database = rusqlite::Connection::open(folder.0.join(Graph::FILE_NAME)).unwrap();
+    database.pragma_update(None, "user_version", 99).unwrap();
     drop(database);
     let error = Graph::open(&folder.0, GraphRoom::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "the graph has format 99, but this program supports format 1"
+        "the graph has format 99, but this program supports format 2"
     );
     std::fs::write(folder.0.join(Graph::FILE_NAME), b"not a database").unwrap();
     assert_eq!(
