@@ -1,6 +1,7 @@
 //! The checks of the fuzz targets as functions, so that the corpus also runs as ordinary tests.
 
 mod lossless;
+mod plain;
 mod seeds;
 mod trustgraph;
 mod upstream;
@@ -13,6 +14,7 @@ use ragwire::{Citation, End, Event, Failure, Frame, Framed, Metadata, Status};
 use serde_json::Value;
 
 pub use lossless::{event_stream, ndjson_decode, sse_decode};
+pub use plain::plain_decode;
 pub use seeds::{
     eve_decode, forge_decode, ollama_decode, openai_decode, responses_decode, session_chat_decode,
 };

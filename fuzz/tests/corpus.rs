@@ -89,3 +89,8 @@ fn responses_decode() {
 fn ollama_decode() {
     check(ragwire_fuzz::ollama_decode, "ollama_decode");
 }
+
+#[test]
+fn plain_decode() {
+    check(ragwire_fuzz::plain_decode, "plain_decode");
+}

@@ -98,6 +98,18 @@ macro_rules! vocabulary {
             }
         }
 
+        impl Event {
+            /// Reads the members of the typed event `name`, without the buffer that a derived
+            /// implementation needs to find the name. `None` if no event has the name, or if the
+            /// members do not fit it.
+            pub(crate) fn typed<'de, D: serde::Deserializer<'de>>(name: &str, object: D) -> Option<Self> {
+                match name {
+                    $($name => $Name::deserialize(object).ok().map(Self::$Name),)*
+                    _ => None,
+                }
+            }
+        }
+
         $(impl From<$Name> for Event {
             fn from(event: $Name) -> Self {
                 Self::$Name(event)

@@ -7,7 +7,7 @@ mod estimate;
 use std::io;
 
 use bytes::BytesMut;
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::ser::Serializer;
 
 #[cfg(feature = "turn")]
@@ -26,6 +26,13 @@ const ESCAPES: [Escape; 4] = [
 /// A character and how JSON escapes it.
 #[derive(Clone, Copy, Debug)]
 struct Escape(&'static str, &'static str);
+
+/// Reads an optional member that is not `null` if it is there, for `default, deserialize_with`.
+pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    member: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(member).map(Some)
+}
 
 /// Appends `value` to `out`. After an error `out` may contain a part of it.
 pub(crate) fn write(out: &mut BytesMut, value: &impl Serialize) -> serde_json::Result<()> {

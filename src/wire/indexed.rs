@@ -3,8 +3,10 @@
 //!
 //! It does not know how a wire separates objects or where the index is.
 
+use std::borrow::Cow;
+
 use bytes::BytesMut;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::decoded::Decoded;
@@ -112,18 +114,14 @@ pub(super) fn halves(text: &str) -> Option<(&str, &str)> {
 
 /// Reads the index, if any, and the text of an object that has nothing else, as [`read`] does but
 /// without a map of its members: it is the most frequent object by far.
-pub(super) fn read_text(json: &[u8]) -> Option<(Option<u64>, String)> {
+pub(super) fn read_text(json: &[u8]) -> Option<(Option<u64>, Cow<'_, str>)> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct Object {
-        #[serde(default, deserialize_with = "present")]
+    struct Object<'a> {
+        #[serde(default, deserialize_with = "json::present")]
         index: Option<u64>,
-        text: String,
-    }
-
-    /// `null` is not an index.
-    fn present<'de, D: Deserializer<'de>>(index: D) -> Result<Option<u64>, D::Error> {
-        u64::deserialize(index).map(Some)
+        #[serde(borrow)]
+        text: Cow<'a, str>,
     }
 
     let Object { index, text } = serde_json::from_slice(json).ok()?;
@@ -203,6 +201,8 @@ fn read_end(status: &Value, mut members: Map<String, Value>) -> Option<End> {
 pub(super) struct Received {
     decoded: Decoded,
     next_index: Option<u64>,
+    /// A text is appended to the text before it, if that was not taken yet.
+    pub(super) merges_texts: bool,
 }
 
 impl Received {
@@ -230,6 +230,24 @@ impl Received {
         is_snapshot: bool,
         frame: impl FnOnce() -> Result<Frame, DecodeError>,
     ) -> Result<(), DecodeError> {
+        self.check(index, is_snapshot)?;
+        self.decoded.push(frame()?)?;
+        self.next_index = Some(index + 1);
+        Ok(())
+    }
+
+    /// Adds a piece of the answer, which is not empty, after checking its index.
+    pub(super) fn push_text(&mut self, index: u64, text: Cow<'_, str>) -> Result<(), DecodeError> {
+        self.check(index, false)?;
+        match self.decoded.last_mut() {
+            Some(Frame::Text(last)) if self.merges_texts => last.push_str(&text),
+            _ => self.decoded.push(Frame::Text(text.into_owned()))?,
+        }
+        self.next_index = Some(index + 1);
+        Ok(())
+    }
+
+    fn check(&self, index: u64, is_snapshot: bool) -> Result<(), DecodeError> {
         if index > MAX_INDEX {
             return Err(DecodeError::BadEvent);
         }
@@ -237,8 +255,6 @@ impl Received {
         if !self.next_index.is_none_or(follows) {
             return Err(DecodeError::Gap);
         }
-        self.decoded.push(frame()?)?;
-        self.next_index = Some(index + 1);
         Ok(())
     }
 

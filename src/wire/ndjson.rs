@@ -236,6 +236,24 @@ pub struct NdjsonDecoder {
 }
 
 impl NdjsonDecoder {
+    /// Returns adjacent texts as one frame, if they were decoded before the first of them was taken.
+    /// A relay of a model's tokens thus sends those that arrived together as one text.
+    ///
+    /// ```
+    /// use ragwire::wire::Decode;
+    /// use ragwire::{Frame, Ndjson};
+    ///
+    /// let mut decoder = Ndjson::default().decoder().merge_texts();
+    /// decoder.feed(b"{\"index\":0,\"text\":\"Forty\"}\n{\"index\":1,\"text\":\"-two.\"}\n");
+    /// assert_eq!(decoder.next(), Some(Ok(Frame::Text("Forty-two.".into()))));
+    /// assert_eq!((decoder.next(), decoder.next_index()), (None, Some(2)));
+    /// ```
+    #[must_use]
+    pub fn merge_texts(mut self) -> Self {
+        self.received.merges_texts = true;
+        self
+    }
+
     /// Returns the phase that the stream has reached.
     pub fn phase(&self) -> Phase {
         self.received.phase()
@@ -268,11 +286,17 @@ fn take_line(received: &mut Received, requires_index: bool, line: &[u8]) -> Resu
     if is_blank(line) {
         return Ok(());
     }
-    let next = || received.next_index().unwrap_or_default();
+    let next = received.next_index().unwrap_or_default();
+    let numbered = |index: Option<u64>| index.or_else(|| (!requires_index).then_some(next));
     if let Some((index, text)) = indexed::read_text(line)
-        && let Some(index) = index.or_else(|| (!requires_index).then(next))
+        && let Some(index) = numbered(index)
     {
-        return received.push(index, false, || Ok(Frame::Text(text)));
+        return received.push_text(index, text);
+    }
+    if let Some((index, event)) = object::read_typed(line)
+        && let Some(index) = numbered(index)
+    {
+        return received.push(index, false, || Ok(event));
     }
     let members = serde_json::from_slice(line).map_err(|_| DecodeError::BadEvent)?;
     take_object(received, requires_index, members)
@@ -373,17 +397,69 @@ mod tests {
             r#"{"index":0,"text":"a","event":"b"}"#,
             r#"{"index":0,"text":"a","end":"completed"}"#,
             r#"{"index":0,"text":"a","end":null}"#,
+            r#"{"index":0,"event":"search","tool":"bm25","query":"a\u00e4","page":2}"#,
+            r#"{"event":"search","tool":"bm25","index":0,"timestamp":"2026-01-02T03:04:05.678Z"}"#,
+            r#"{"event":"search","tool":"bm25","timestamp":"yesterday"}"#,
+            r#"{"event":"search","tool":"bm25","timestamp":null,"page":null}"#,
+            r#"{"event":"search","tool":"bm25","timestamp":1}"#,
+            r#"{"event":"search","tool":"bm25","page":-1}"#,
+            r#"{"event":"search","tool":null}"#,
+            r#"{"event":"search","tool":"bm25","unknown":{"a":[1,2.5,"b"]}}"#,
+            r#"{"event":"search","tool":"bm25","tool":"dense"}"#,
+            r#"{"event":"search","event":"cache_miss","tool":"bm25"}"#,
+            r#"{"event":"s\u0065arch","tool":"bm25"}"#,
+            r#"{"event":"tool_result","tool":"a","result":null}"#,
+            r#"{"event":"tool_result","tool":"a","result":{"event":"b","b":1,"a":null}}"#,
+            r#"{"event":"retrieval_result","tool":"a","chunks_found":8,"duration_ms":3,"top_score":7}"#,
+            r#"{"event":"sources","sources":[]}"#,
+            r#"{"event":"of the application","data":[1]}"#,
+            r#"{"event":"of the application","data":1,"more":2}"#,
+            r#"{"event":"","text":"a"}"#,
+            r#"{"event":1}"#,
+            r#"{"event":"cache_miss"} {}"#,
+            "{\"event\":\"cache_miss\",\"a\":\"\u{e4}\"}",
         ] {
             for wire in [Ndjson::decoder, Ndjson::lenient_decoder] {
                 let (mut whole, mut parsed) = (wire(&Ndjson::default()), wire(&Ndjson::default()));
                 whole.feed(line.as_bytes());
                 whole.feed(b"\n");
-                parsed.feed_object(serde_json::from_str(line).unwrap());
+                match serde_json::from_str(line) {
+                    Ok(object) => parsed.feed_object(object),
+                    Err(_) => parsed.received.fail(DecodeError::BadEvent),
+                }
                 assert_eq!(whole.next_index(), parsed.next_index(), "{line}");
                 let frames: Vec<_> = whole.collect();
                 assert_eq!(frames, parsed.collect::<Vec<_>>(), "{line}");
             }
         }
+    }
+
+    #[test]
+    fn invalid_utf8_is_an_error_wherever_it_is() {
+        for line in [
+            &b"{\"event\":\"cache_miss\",\"unknown\":\"\xff\"}\n"[..],
+            b"{\"event\":\"search\",\"tool\":\"\xff\"}\n",
+            b"{\"text\":\"\xff\"}\n",
+        ] {
+            let mut decoder = Ndjson::default().lenient_decoder();
+            decoder.feed(line);
+            assert_eq!(decoder.next(), Some(Err(DecodeError::BadEvent)));
+        }
+    }
+
+    #[test]
+    fn texts_are_merged_until_they_are_taken_and_not_across_an_event() {
+        let mut decoder = Ndjson::default().lenient_decoder().merge_texts();
+        let text = |text: &str| Some(Ok(Frame::Text(text.into())));
+        decoder.feed(
+            b"{\"text\":\"a\"}\n{\"text\":\"\\u00e4\"}\n{\"event\":\"cache_miss\"}\n{\"text\":\"b\"}\n",
+        );
+        assert_eq!(decoder.next(), text("a\u{e4}"));
+        assert!(matches!(decoder.next(), Some(Ok(Frame::Event { .. }))));
+        assert_eq!(decoder.next(), text("b"));
+        decoder.feed(b"{\"text\":\"c\"}\n{\"index\":4,\"text\":\"d\"}\n");
+        assert_eq!((decoder.next(), decoder.next_index()), (text("c"), Some(5)));
+        assert_eq!(decoder.next(), Some(Err(DecodeError::Gap)));
     }
 
     #[test]

@@ -270,13 +270,35 @@ fn read_parts(mut members: Map<String, Value>) -> Option<(Event, Option<Timestam
     if timestamp.is_some() {
         members.shift_remove("timestamp");
     }
-    let members = Value::Object(members);
-    let event = if timestamp.is_none() && members.get("timestamp").is_some() {
-        Custom::deserialize(members).ok()?.into()
-    } else {
-        Event::deserialize(members).ok()?
+    let is_own = !members.contains_key("timestamp");
+    let object = Value::Object(members);
+    let name = object.get("event")?.as_str()?;
+    let event = match Event::typed(name, &object).filter(|_| is_own) {
+        Some(event) => event,
+        None => Custom::deserialize(object).ok()?.into(),
     };
     Some((event, timestamp))
+}
+
+/// Reads the index, if any, and the event of a typed event's JSON, as [`read_event`] does but without
+/// a map of its members. `None` if only that map shows what the object is.
+pub(super) fn read_typed(json: &[u8]) -> Option<(Option<u64>, Frame)> {
+    #[derive(Deserialize)]
+    struct Head<'a> {
+        #[serde(default, deserialize_with = "json::present")]
+        index: Option<u64>,
+        event: &'a str,
+        timestamp: Option<&'a str>,
+    }
+
+    let json = std::str::from_utf8(json).ok()?;
+    let head: Head<'_> = serde_json::from_str(json).ok()?;
+    let timestamp = match head.timestamp {
+        Some(text) => Some(Timestamp::parse(text)?),
+        None => None,
+    };
+    let event = Event::typed(head.event, &mut serde_json::Deserializer::from_str(json))?;
+    Some((head.index, Frame::Event { event, timestamp }))
 }
 
 /// Reads the late events and the end from an object of [`write_end`]; `None` if its status is

@@ -320,7 +320,7 @@ fn take_message(received: &mut Received, message: MessageRef<'_>) -> Result<(), 
         if message.event == TEXT
             && let Some((_, text)) = indexed::read_text(message.data.as_bytes())
         {
-            return Ok(Frame::Text(text));
+            return Ok(Frame::Text(text.into_owned()));
         }
         let members = serde_json::from_str(message.data).map_err(|_| DecodeError::BadEvent)?;
         let frame = indexed::read(index, members)?;

@@ -43,7 +43,8 @@
 //! # Handlers of your own
 //!
 //! Each protocol's module has its request type, which axum's `Json` or [`body::json`] reads, and
-//! which converts to a [`Question`](ragwire::Question):
+//! whose method `question` returns the [`Question`](ragwire::Question); of MCP, whose messages are
+//! those of a connection, it has the arguments of the tool `ask`:
 //!
 //! ```
 //! use axum::Json;

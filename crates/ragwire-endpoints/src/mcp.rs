@@ -77,13 +77,27 @@ struct Message {
     params: Value,
 }
 
-/// The arguments of `ask`.
+/// The arguments of the tool `ask`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Ask {
-    question: String,
-    mode: Option<Mode>,
-    filter: Option<Map<String, Value>>,
+#[non_exhaustive]
+pub struct AskArguments {
+    /// The question.
+    pub question: String,
+    /// How to answer.
+    pub mode: Option<Mode>,
+    /// Which documents to search.
+    pub filter: Option<Map<String, Value>>,
+}
+
+impl AskArguments {
+    /// Returns the question, with the filter in `options.extra`.
+    pub fn question(self) -> Question {
+        let mut question = Question::new(self.question);
+        question.mode = self.mode;
+        request::set_filter(&mut question, self.filter.map(Value::Object));
+        question
+    }
 }
 
 /// The arguments of `search`.
@@ -321,16 +335,13 @@ async fn call_tool(caller: &Caller, session: &str, id: Value, params: &Value) ->
 
 /// Returns the turn of a call of `ask`, or the error in its arguments.
 fn ask(arguments: &Value) -> Result<TurnRequest, String> {
-    let Ok(ask) = Ask::deserialize(arguments) else {
+    let Ok(ask) = AskArguments::deserialize(arguments) else {
         return Err(
             "arguments: `question` must be a string, `mode` is `agentic` or `direct`, `filter` an object"
                 .to_owned(),
         );
     };
-    let mut question = Question::new(ask.question);
-    question.mode = ask.mode;
-    request::set_filter(&mut question, ask.filter.map(Value::Object));
-    Ok(TurnRequest::new(question))
+    Ok(TurnRequest::new(ask.question()))
 }
 
 /// Returns the turn of a call of `search`, or the error in its arguments.

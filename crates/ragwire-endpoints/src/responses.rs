@@ -78,18 +78,54 @@ pub struct ResponseRequest {
 }
 
 impl ResponseRequest {
-    /// Returns the question, with the earlier messages of `input` as its history.
-    fn question(&self, shared: &Shared) -> Result<Question, OpenAiRefusal> {
-        let attachments = shared.accepts_attachments;
-        check_others(&self.others, &shared.parameters)?;
-        let effort =
-            effort(&self.reasoning["effort"]).ok_or_else(|| UnsupportedParameter::new("reasoning"))?;
-        let tools = self.tools.as_array().into_iter().flatten();
-        for tool in tools {
-            if !matches!(tool["type"].as_str(), Some("file_search" | "mcp")) {
-                return Err(UnsupportedParameter::new("tools").into());
-            }
+    /// Checks everything, of which the orchestrator honours the parameters in `honoured` in addition
+    /// to the effort and a schema. A parameter with its default value is accepted.
+    ///
+    /// # Errors
+    ///
+    /// The first parameter that would change the answer.
+    pub fn check(&self, honoured: &[String]) -> Result<(), UnsupportedParameter> {
+        check_others(&self.others, honoured)?;
+        if effort(&self.reasoning["effort"]).is_none() {
+            return Err(UnsupportedParameter::new("reasoning"));
         }
+        let mut tools = self.tools.as_array().into_iter().flatten();
+        if !tools.all(|tool| matches!(tool["type"].as_str(), Some("file_search" | "mcp"))) {
+            return Err(UnsupportedParameter::new("tools"));
+        }
+        match self.text["format"]["type"].as_str() {
+            None | Some("text" | "json_schema") => Ok(()),
+            Some(_) => Err(UnsupportedParameter::new("text")),
+        }
+    }
+
+    /// Returns the question, with the earlier messages of `input` as its history and the files of the
+    /// user as attachments. Call [`check`](Self::check) first, and add the conversation of
+    /// `previous_response_id` yourself.
+    ///
+    /// # Errors
+    ///
+    /// 422 if `input` is neither a string nor a list of messages with one of the user's, or has a part
+    /// that is neither a text nor a file.
+    pub fn question(&self) -> Result<Question, Refusal> {
+        self.to_question(true)
+    }
+
+    /// Returns the question if the endpoint honours everything in the request.
+    fn read(&self, shared: &Shared) -> Result<Question, OpenAiRefusal> {
+        self.check(&shared.parameters)?;
+        let mut question = self.to_question(shared.accepts_attachments)?;
+        if question.options.output_schema.is_some() && !shared.has_structured_results {
+            return Err(UnsupportedParameter::new("text").into());
+        }
+        let others = self.others.iter();
+        let honoured = others.filter(|(name, _)| shared.parameters.contains(name));
+        let honoured = honoured.map(|(name, value)| (name.clone(), value.clone()));
+        question.options.extra.extend(honoured);
+        Ok(question)
+    }
+
+    fn to_question(&self, attachments: bool) -> Result<Question, Refusal> {
         let mut question = match &self.input {
             Value::String(text) => Question::new(text.as_str()),
             Value::Array(items) => {
@@ -98,33 +134,19 @@ impl ResponseRequest {
                     serde_json::from_value(messages.into()).map_err(|_| unreadable())?;
                 messages::question(messages, attachments)?
             }
-            _ => return Err(unreadable().into()),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => return Err(unreadable()),
         };
-        question.effort = effort;
+        question.effort = effort(&self.reasoning["effort"]).unwrap_or_default();
         if let Some(instructions) = &self.instructions {
             let of_messages = question.options.instructions.take();
             let all = [Some(instructions.clone()), of_messages];
-            question.options.instructions = Some(
-                all.into_iter()
-                    .flatten()
-                    .collect::<Vec<_>>()
-                    .join(messages::MESSAGE_SEPARATOR),
-            );
+            let all: Vec<String> = all.into_iter().flatten().collect();
+            question.options.instructions = Some(all.join(messages::MESSAGE_SEPARATOR));
         }
         let format = &self.text["format"];
-        match format["type"].as_str() {
-            None | Some("text") => {}
-            Some("json_schema") if shared.has_structured_results => {
-                question.options.output_schema = Some(format["schema"].clone());
-            }
-            Some(_) => return Err(UnsupportedParameter::new("text").into()),
+        if format["type"] == "json_schema" {
+            question.options.output_schema = Some(format["schema"].clone());
         }
-        let honoured = self
-            .others
-            .iter()
-            .filter(|(name, _)| shared.parameters.contains(name));
-        let honoured = honoured.map(|(name, value)| (name.clone(), value.clone()));
-        question.options.extra.extend(honoured);
         Ok(question)
     }
 }
@@ -210,7 +232,7 @@ pub(crate) async fn create(
     let shared = &caller.shared;
     let body: ResponseRequest = caller.read_question(BodyKind::Conversation, request).await?;
     check_model(shared, &body.model)?;
-    let mut question = body.question(shared)?;
+    let mut question = body.read(shared)?;
     let previous = match &body.previous_response_id {
         Some(id) => Some(ResponseId::parse(id).ok_or_else(unknown_response)?),
         None => None,

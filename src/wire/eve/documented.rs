@@ -178,7 +178,26 @@ impl Documented {
                 "result.completed",
                 data([("result", Some(result.result.clone()))]),
             ),
-            event => return write_undefined(&mut self.state.lines, event, at, max_bytes, out),
+            Event::Search(_)
+            | Event::Reasoning(_)
+            | Event::Review(_)
+            | Event::QueryAnalysis(_)
+            | Event::CacheHit(_)
+            | Event::CacheMiss(_)
+            | Event::RetrievalStart(_)
+            | Event::RetrievalResult(_)
+            | Event::CragEvaluation(_)
+            | Event::RerankResult(_)
+            | Event::GenerationStart(_)
+            | Event::RoundStart(_)
+            | Event::Generating(_)
+            | Event::Thinking(_)
+            | Event::Retract(_)
+            | Event::Verification(_)
+            | Event::Sources(_)
+            | Event::Queued(_)
+            | Event::GraphExplanation(_)
+            | Event::Custom(_) => return write_undefined(&mut self.state.lines, event, at, max_bytes, out),
         };
         self.state.lines.write(kind, some(&data), at, max_bytes, out)
     }

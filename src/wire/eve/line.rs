@@ -122,14 +122,15 @@ pub(super) fn write_undefined(
     out: &mut BytesMut,
 ) -> Result<(), EncodeError> {
     let name = typed::unreserved_name(event, &TYPES);
-    let data = match event {
-        Event::Custom(custom) => match &custom.data {
+    let data = if let Event::Custom(custom) = event {
+        match &custom.data {
             Value::Null => Map::new(),
             Value::Object(members) => members.clone(),
             // Readers expect an object.
             other => [("value".to_owned(), other.clone())].into_iter().collect(),
-        },
-        event => typed::members(event)?,
+        }
+    } else {
+        typed::members(event)?
     };
     lines.write(&name, some(&data), at, max_bytes, out)
 }

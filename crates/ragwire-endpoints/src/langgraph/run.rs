@@ -8,7 +8,7 @@ use ragwire::turn::TurnId;
 use ragwire::wire::langgraph::Modes;
 use ragwire::{LangGraph, Question, Turn};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokio::sync::oneshot;
 use utoipa::ToSchema;
 
@@ -48,6 +48,9 @@ pub struct RunRequest {
     pub if_not_exists: Option<String>,
 }
 
+/// The members of `input` that a question may be in, if there are no messages.
+const QUESTION: [&str; 4] = ["question", "prompt", "query", "input"];
+
 impl RunRequest {
     /// Returns what a disconnect means.
     pub(crate) fn reader(&self) -> Reader {
@@ -70,33 +73,38 @@ impl RunRequest {
         modes_of(listed).unwrap_or_else(|| Modes::of(["values"]))
     }
 
-    /// Returns the question and the messages before it.
-    fn question(&self) -> Result<(Question, Vec<Message>), Refusal> {
-        let text = |name: &str| self.input[name].as_str().or_else(|| self.input.as_str());
-        if let Some(text) = ["question", "prompt", "query", "input"]
-            .into_iter()
-            .find_map(text)
-        {
-            return Ok((Question::new(text), Vec::new()));
-        }
-        let messages = match &self.input["messages"] {
+    /// Returns the question, with the earlier messages of `input` as its history and the other members
+    /// of `input` in `options.extra`. Add the messages of the thread yourself.
+    ///
+    /// # Errors
+    ///
+    /// 422 if `input` has neither a message of the user nor a question.
+    pub fn question(&self) -> Result<Question, Refusal> {
+        let text = |name: &&str| self.input[*name].as_str().or_else(|| self.input.as_str());
+        let (mut question, history) = match QUESTION.iter().find_map(text) {
+            Some(text) => (Question::new(text), Vec::new()),
+            None => self.last_of_messages()?,
+        };
+        let members = self.input.as_object().into_iter().flatten();
+        let others = members.filter(|(name, _)| *name != "messages" && !QUESTION.contains(&name.as_str()));
+        question.options.extra = others
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        question.history = history;
+        Ok(question)
+    }
+
+    /// Returns the newest message of the user as the question, and the messages before it.
+    fn last_of_messages(&self) -> Result<(Question, Vec<Message>), Refusal> {
+        let mut messages: Vec<Message> = match &self.input["messages"] {
             Value::Array(messages) => messages.iter().filter_map(message).collect(),
-            message @ Value::String(_) => Vec::from_iter(super::run::message(message)),
+            text @ Value::String(_) => message(text).into_iter().collect(),
             _ => Vec::new(),
         };
-        let mut messages: Vec<Message> = messages;
         let at = messages.iter().rposition(|message| message.role == Role::User);
         messages.truncate(at.map_or(0, |at| at + 1));
         let question = messages.pop().ok_or_else(no_question)?;
-        let mut question = Question::new(question.text);
-        if let Value::Object(members) = &self.input {
-            let others = members.iter().filter(|(name, _)| *name != "messages");
-            let others: Map<String, Value> = others
-                .map(|(name, value)| (name.clone(), value.clone()))
-                .collect();
-            question.options.extra = others;
-        }
-        Ok((question, messages))
+        Ok((Question::new(question.text), messages))
     }
 }
 
@@ -189,10 +197,9 @@ pub(super) async fn start(
     if let (Some(answer), Some(thread)) = (resume, thread) {
         return answer_question(caller, thread, answer, modes).await;
     }
-    let (mut question, earlier) = run.question()?;
+    let mut question = run.question()?;
     let Some(thread) = thread else {
-        let before = state::messages("run", earlier.iter().chain([&asked(&question)]));
-        question.history = earlier;
+        let before = state::messages("run", question.history.iter().chain([&asked(&question)]));
         let turn = caller.start(reader, question).await?;
         let wire = LangGraph::new(turn.id().to_string())
             .modes(modes)
@@ -212,6 +219,8 @@ pub(super) async fn start(
         Some("create") => Conversation::Session(id),
         _ => Conversation::ExistingSession(id),
     };
+    // The thread has the earlier messages.
+    question.history.clear();
     let asked = asked(&question);
     let (sender, mut receiver) = oneshot::channel::<Session>();
     let mut turn_request = TurnRequest::new(question).conversation(conversation);

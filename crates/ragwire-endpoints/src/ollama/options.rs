@@ -171,30 +171,49 @@ impl Settings {
         self.options.iter().flatten()
     }
 
+    /// Returns the schema that `format` asks for, if it asks for one.
+    fn schema(&self) -> Result<Option<Value>, UnsupportedOption> {
+        match &self.format {
+            Value::Null => Ok(None),
+            Value::String(format) if format.is_empty() => Ok(None),
+            Value::String(format) if format == "json" => Ok(Some(json!({"type": "object"}))),
+            schema @ Value::Object(_) => Ok(Some(schema.clone())),
+            Value::String(_) | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
+                Err(UnsupportedOption::new("format"))
+            }
+        }
+    }
+
     /// Adds the schema and the honoured options to a question, after a check of everything.
-    fn apply(self, shared: &Shared, question: &mut Question) -> Result<(), Refusal> {
+    fn apply(&self, shared: &Shared, question: &mut Question) -> Result<(), Refusal> {
         self.check(&shared.parameters)?;
         for (name, value) in self.options() {
             if let Some(name) = honoured_as(name, &shared.parameters) {
                 question.options.extra.insert(name.to_owned(), value.clone());
             }
         }
-        let schema = match self.format {
-            Value::Null => return Ok(()),
-            Value::String(format) if format.is_empty() => return Ok(()),
-            Value::String(format) if format == "json" => json!({"type": "object"}),
-            schema @ Value::Object(_) => schema,
-            _ => return Err(UnsupportedOption::new("format").into()),
-        };
-        if !shared.has_structured_results {
+        question.options.output_schema = self.schema()?;
+        if question.options.output_schema.is_some() && !shared.has_structured_results {
             return Err(UnsupportedOption::new("format").into());
         }
-        question.options.output_schema = Some(schema);
         Ok(())
     }
 }
 
 impl ChatRequest {
+    /// Returns the question, with the images of the user as attachments and the schema of `format`.
+    /// Call [`Settings::check`] first.
+    ///
+    /// # Errors
+    ///
+    /// 422 if no message is the user's, 400 if `format` is neither `json` nor a schema.
+    pub fn question(self) -> Result<Question, Refusal> {
+        let schema = self.settings.schema()?;
+        let mut question = messages::question(self.messages, true)?;
+        question.options.output_schema = schema;
+        Ok(question)
+    }
+
     /// Returns the question if the endpoint honours everything in the request.
     pub(super) fn read(self, shared: &Shared) -> Result<Question, Refusal> {
         let mut question = messages::question(self.messages, shared.accepts_attachments)?;
@@ -204,13 +223,31 @@ impl ChatRequest {
 }
 
 impl GenerateRequest {
+    /// Returns the question, with the images as attachments and the schema of `format`. Call
+    /// [`Settings::check`] first.
+    ///
+    /// # Errors
+    ///
+    /// 400 if `format` is neither `json` nor a schema.
+    pub fn question(self) -> Result<Question, Refusal> {
+        let schema = self.settings.schema()?;
+        let (mut question, _) = self.asked(true)?;
+        question.options.output_schema = schema;
+        Ok(question)
+    }
+
     /// Returns the question if the endpoint honours everything in the request.
     pub(super) fn read(self, shared: &Shared) -> Result<Question, Refusal> {
-        let message = Message::user(self.prompt.unwrap_or_default(), self.images.unwrap_or_default());
-        let mut question = messages::question(vec![message], shared.accepts_attachments)?;
-        question.options.instructions = self.system.filter(|system| !system.is_empty());
-        self.settings.apply(shared, &mut question)?;
+        let (mut question, settings) = self.asked(shared.accepts_attachments)?;
+        settings.apply(shared, &mut question)?;
         Ok(question)
+    }
+
+    fn asked(self, attachments: bool) -> Result<(Question, Settings), Refusal> {
+        let message = Message::user(self.prompt.unwrap_or_default(), self.images.unwrap_or_default());
+        let mut question = messages::question(vec![message], attachments)?;
+        question.options.instructions = self.system.filter(|system| !system.is_empty());
+        Ok((question, self.settings))
     }
 }
 

@@ -7,6 +7,7 @@ mod langgraph;
 mod mcp;
 mod ollama;
 mod openai;
+mod requests;
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};

@@ -12,7 +12,6 @@ use bytes::{Bytes, BytesMut};
 use futures_util::TryFutureExt;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
-use http_body_util::Full;
 use ragwire::event::StructuredResult;
 use ragwire::http::TURN_HEADER;
 use ragwire::orchestrator::Question;
@@ -360,8 +359,8 @@ fn wire_of(
     }
 }
 
-fn post(uri: Uri, headers: HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
-    let mut request = Request::new(Full::new(body));
+fn post(uri: Uri, headers: HeaderMap, body: Bytes) -> Request<Bytes> {
+    let mut request = Request::new(body);
     *request.method_mut() = Method::POST;
     *request.uri_mut() = uri;
     *request.headers_mut() = headers;

@@ -29,7 +29,10 @@ impl Decoder {
             WireKind::LangGraph => Self::LangGraph(Box::new(LangGraph::new("").decoder())),
             WireKind::AgUi => Self::AgUi(Box::default()),
             WireKind::AiSdk => Self::AiSdk(Box::default()),
-            WireKind::Ndjson => Self::Other(Box::new(Ndjson::default().lenient_decoder())),
+            WireKind::Ndjson => {
+                let decoder = Ndjson::default().lenient_decoder().merge_texts();
+                Self::Other(Box::new(decoder))
+            }
             other => Self::Other(other.decoder()),
         }
     }

@@ -8,7 +8,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, Request, Uri};
-use http_body_util::Full;
 use ragwire::turn::TurnId;
 use ragwire_rag::models::upstream::HttpClient;
 use tokio::runtime::Handle;
@@ -59,8 +58,8 @@ fn uuid(turn: TurnId) -> String {
 }
 
 /// Returns the request that deletes a thread, with the headers of its runs.
-pub(super) fn delete(thread: Uri, headers: &HeaderMap) -> Request<Full<Bytes>> {
-    let mut request = Request::new(Full::default());
+pub(super) fn delete(thread: Uri, headers: &HeaderMap) -> Request<Bytes> {
+    let mut request = Request::new(Bytes::new());
     *request.method_mut() = Method::DELETE;
     *request.uri_mut() = thread;
     *request.headers_mut() = headers.clone();
@@ -74,7 +73,7 @@ pub(super) struct Threads(Arc<Mutex<JoinSet<()>>>);
 
 impl Threads {
     /// Begins a thread, which is deleted by this request when the result is dropped.
-    pub(super) fn begin(&self, client: HttpClient, request: Request<Full<Bytes>>) -> Thread {
+    pub(super) fn begin(&self, client: HttpClient, request: Request<Bytes>) -> Thread {
         Thread {
             threads: self.clone(),
             deletion: Some((client, request)),
@@ -85,7 +84,7 @@ impl Threads {
 /// The thread of one turn.
 pub(super) struct Thread {
     threads: Threads,
-    deletion: Option<(HttpClient, Request<Full<Bytes>>)>,
+    deletion: Option<(HttpClient, Request<Bytes>)>,
 }
 
 impl fmt::Debug for Thread {

@@ -250,10 +250,27 @@ impl Shipped {
                 "result.completed",
                 data([("result", Some(result.result.clone()))]),
             ),
-            event => {
-                if let Event::Retract(retract) = event {
-                    self.write_retract(retract, timestamp, out)?;
-                }
+            Event::Retract(retract) => {
+                self.write_retract(retract, timestamp, out)?;
+                return write_undefined(&mut self.state.lines, event, timestamp, max_bytes, out);
+            }
+            Event::Search(_)
+            | Event::Review(_)
+            | Event::QueryAnalysis(_)
+            | Event::CacheHit(_)
+            | Event::CacheMiss(_)
+            | Event::RetrievalStart(_)
+            | Event::RetrievalResult(_)
+            | Event::CragEvaluation(_)
+            | Event::RerankResult(_)
+            | Event::GenerationStart(_)
+            | Event::RoundStart(_)
+            | Event::Generating(_)
+            | Event::Verification(_)
+            | Event::Sources(_)
+            | Event::Queued(_)
+            | Event::GraphExplanation(_)
+            | Event::Custom(_) => {
                 for activity in self.state.activities.of(event) {
                     self.write_activity(activity, None, timestamp, max_bytes, out)?;
                 }

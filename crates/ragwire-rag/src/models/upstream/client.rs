@@ -6,7 +6,6 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderValue, Method, Request, Response, Uri};
-use http_body_util::Full;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::connection::HttpBody;
@@ -48,7 +47,7 @@ impl Client {
         body: Bytes,
         deadline: Deadline,
     ) -> Result<Response<HttpBody>, Trouble> {
-        let mut request = Request::new(Full::new(body));
+        let mut request = Request::new(body);
         *request.method_mut() = Method::POST;
         *request.uri_mut() = uri;
         let headers = request.headers_mut();
@@ -61,7 +60,7 @@ impl Client {
     pub(super) async fn get(&self, uri: Uri) -> Result<Bytes, UpstreamError> {
         let total = Deadline::new(self.options.timeouts.total, Wait::Total);
         let first = Deadline::new(self.options.timeouts.first, Wait::First).min(total);
-        let mut request = Request::new(Full::default());
+        let mut request = Request::new(Bytes::new());
         *request.uri_mut() = uri;
         let accept = HeaderValue::from_static("application/json");
         request.headers_mut().insert(ACCEPT, accept);
@@ -71,7 +70,7 @@ impl Client {
 
     async fn send(
         &self,
-        mut request: Request<Full<Bytes>>,
+        mut request: Request<Bytes>,
         deadline: Deadline,
     ) -> Result<Response<HttpBody>, Trouble> {
         let headers = request.headers_mut();

@@ -9,16 +9,15 @@ use bytes::Bytes;
 use http::header::{HOST, USER_AGENT};
 use http::uri::{PathAndQuery, Scheme};
 use http::{HeaderValue, Request, Response, Uri};
-use http_body_util::Full;
-use hyper::body::Incoming;
 use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::RootCertStore;
 use tower_service::Service;
 
-use super::connection::{Connection, HttpBody, Pool, Server};
+use super::connection::{BodyState, Connection, ConnectionError, HttpBody};
 use super::error::UpstreamError;
 use super::options::root_certificates;
+use super::pool::{Pool, Server};
 
 /// The value of `User-Agent`.
 const AGENT: &str = concat!("ragwire/", env!("CARGO_PKG_VERSION"));
@@ -33,12 +32,11 @@ const AGENT: &str = concat!("ragwire/", env!("CARGO_PKG_VERSION"));
 ///
 /// use bytes::Bytes;
 /// use http::Request;
-/// use http_body_util::Full;
 /// use ragwire_rag::models::upstream::HttpClient;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let client = HttpClient::new(Duration::from_secs(5), None)?;
-/// let request = Request::post("http://127.0.0.1:9000/ask").body(Full::new(Bytes::from("{}")))?;
+/// let request = Request::post("http://127.0.0.1:9000/ask").body(Bytes::from("{}"))?;
 /// let response = client.send(request).await?;
 /// # Ok(()) }
 /// ```
@@ -100,7 +98,7 @@ impl HttpClient {
     ///
     /// [`UpstreamError::Connect`], [`UpstreamError::Broken`], [`UpstreamError::Unreadable`], and
     /// [`UpstreamError::Url`] for a URI without a host.
-    pub async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<HttpBody>, UpstreamError> {
+    pub async fn send(&self, request: Request<Bytes>) -> Result<Response<HttpBody>, UpstreamError> {
         let uri = request.uri().clone();
         let request = prepare(request)?;
         let server = Server::of(&uri);
@@ -110,8 +108,10 @@ impl HttpClient {
             }
             match connection.send(request.clone()).await {
                 Ok(response) => return Ok(self.response(response, connection, server)),
-                Err(error) if error.is_parse() => return Err(classify(error)),
-                Err(error) => {
+                Err(error @ (ConnectionError::Head | ConnectionError::Request(_))) => {
+                    return Err(classify(error));
+                }
+                Err(ConnectionError::Socket(error)) => {
                     tracing::debug!(%error, "the server closed a connection that was idle");
                     break;
                 }
@@ -127,12 +127,12 @@ impl HttpClient {
         let ready = poll_fn(|cx| connector.poll_ready(cx)).await;
         ready.map_err(UpstreamError::Connect)?;
         let socket = connector.call(uri).await.map_err(UpstreamError::Connect)?;
-        Connection::new(socket).await.map_err(classify)
+        Ok(Connection::new(socket))
     }
 
     fn response(
         &self,
-        response: Response<Incoming>,
+        response: Response<BodyState>,
         connection: Connection,
         server: Server,
     ) -> Response<HttpBody> {
@@ -141,7 +141,7 @@ impl HttpClient {
 }
 
 /// Completes the head of a request: the host and the agent are headers, and the target is a path.
-fn prepare(mut request: Request<Full<Bytes>>) -> Result<Request<Full<Bytes>>, UpstreamError> {
+fn prepare(mut request: Request<Bytes>) -> Result<Request<Bytes>, UpstreamError> {
     let uri = request.uri();
     let Some(host) = uri.host() else {
         return Err(UpstreamError::Url("it has no host"));
@@ -164,9 +164,10 @@ fn prepare(mut request: Request<Full<Bytes>>) -> Result<Request<Full<Bytes>>, Up
 }
 
 /// Classifies an error of a connection that was established.
-fn classify(error: hyper::Error) -> UpstreamError {
-    if error.is_parse() {
-        return UpstreamError::Unreadable("its head is not http, or too large");
+fn classify(error: ConnectionError) -> UpstreamError {
+    match error {
+        ConnectionError::Head => UpstreamError::Unreadable("its head is not http, or too large"),
+        ConnectionError::Request(error) => UpstreamError::Broken(Some(error.into())),
+        ConnectionError::Socket(error) => UpstreamError::Broken(Some(error.into())),
     }
-    UpstreamError::Broken(Some(error.into()))
 }

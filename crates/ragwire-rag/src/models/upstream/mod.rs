@@ -49,6 +49,7 @@ mod error_body;
 mod http_client;
 mod key;
 mod options;
+mod pool;
 mod ranker;
 mod request;
 mod retry;

@@ -7,6 +7,7 @@ mod clock;
 mod discover;
 mod double;
 mod embedder;
+mod http_client;
 mod outside;
 mod requests;
 mod retries;

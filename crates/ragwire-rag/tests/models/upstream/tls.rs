@@ -3,13 +3,14 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{Request, Response};
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use ragwire_rag::models::upstream::UpstreamOptions;
+use ragwire_rag::models::upstream::{HttpClient, UpstreamOptions};
 use ragwire_rag::models::{LanguageModel, Prompt};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpListener;
@@ -19,7 +20,12 @@ use crate::upstream::{model, once, outcome, read, within};
 
 const GOOD: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"},\"finish_reason\":\"stop\"}]}\n\n";
 
-async fn answer(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+/// Answers a chat, and any other request with the length of its body.
+async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+    if request.uri().path() == "/length" {
+        let body = request.into_body().collect().await.unwrap().to_bytes();
+        return Ok(Response::new(Full::from(body.len().to_string())));
+    }
     let response = Response::builder().header("content-type", "text/event-stream");
     Ok(response.body(Full::from(GOOD)).unwrap())
 }
@@ -81,6 +87,25 @@ async fn only_configured_roots_are_trusted() {
         ] {
             let (_, end) = read(ask(options)).await;
             assert_eq!(outcome(&end), expected, "{name}");
+        }
+    })
+    .await;
+}
+
+/// TLS accepts bytes that its socket does not take yet.
+#[tokio::test]
+async fn a_long_request_arrives_whole() {
+    within(async {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let port = serve(made.cert.der().clone(), key).await;
+        let client = HttpClient::new(Duration::from_secs(5), Some(made.cert.pem().as_bytes())).unwrap();
+        for length in [0, 1, 16 * 1024, 5_000_001] {
+            let request = Request::post(format!("https://127.0.0.1:{port}/length"));
+            let request = request.body(Bytes::from(vec![b'x'; length])).unwrap();
+            let mut body = client.send(request).await.unwrap().into_body();
+            let answered = body.data().await.unwrap().unwrap();
+            assert_eq!(answered, length.to_string());
         }
     })
     .await;
