@@ -21,11 +21,12 @@ import { framed } from "./wires.js";
  * @param {import("./turn.js").AskOptions} [options]
  */
 export async function ask(server, question, options = {}) {
-  const { wire = framed, path = "/v1/turns" } = options;
+  const { path = "/v1/turns" } = options;
+  const wire = wireOf(options);
   const retry = new Retry(options);
   const body = typeof question === "string" ? { prompt: question } : question;
   const init = { method: "POST", accept: wire.accept, body };
-  return turnOf(server, await repeat(retry, isRefusedForNow, server + path, options, init), options, retry);
+  return turnOf(server, await repeat(retry, isRefusedForNow, base(server) + path, options, init), options, retry);
 }
 
 /**
@@ -36,7 +37,8 @@ export async function ask(server, question, options = {}) {
  * @param {import("./turn.js").ResumeOptions} [options]
  */
 export async function resume(server, id, options = {}) {
-  const { wire = framed, from = 0 } = options;
+  const { from = 0 } = options;
+  const wire = wireOf(options);
   const retry = new Retry(options);
   const url = urlOf(server, id, `stream?from=${from}`);
   return turnOf(server, await repeat(retry, isTemporary, url, options, { accept: wire.accept }), options, retry, id);
@@ -99,11 +101,26 @@ async function post(url, body, options) {
   return (await repeat(new Retry(options), isTemporary, url, options, { method: "POST", body })).json();
 }
 
+/** @param {string} server */
+function base(server) {
+  return server.replace(/\/$/, "");
+}
+
+/**
+ * Returns the wire, before anything is asked on it.
+ *
+ * @param {TurnOptions} options
+ */
+function wireOf({ wire = framed }) {
+  if (!wire.cursor) throw new TypeError(`wire is not framed, sse or ndjson of this package: ${wire}`);
+  return wire;
+}
+
 /**
  * @param {string} server
  * @param {string} id
  * @param {string} action
  */
 function urlOf(server, id, action) {
-  return `${server}/v1/turns/${encodeURIComponent(id)}/${action}`;
+  return `${base(server)}/v1/turns/${encodeURIComponent(id)}/${action}`;
 }
