@@ -66,6 +66,8 @@ class Routes:
     """The URLs of a server."""
 
     def __init__(self, url: str, headers: Optional[Mapping[str, str]]) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise ValueError(f"url must begin with http:// or https://, not {url!r}")
         self.url = url.rstrip("/")
         self.headers = dict(headers or {})
 
