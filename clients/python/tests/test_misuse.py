@@ -37,7 +37,7 @@ TEXTS: dict[str, tuple[Callable[[], Any], str]] = {
     "event": (lambda: ragwire.Event("my_step"), r"not Event: send an event with `await sink.send\(event\)`"),
     "metadata": (lambda: ragwire.Metadata(), "not Metadata: return the metadata at the end"),
     "async stream": (pieces, "not async_generator: send each piece: `async for text in stream"),
-    "stream": (lambda: iter("ab"), "not str_ascii_iterator: send each piece: `for text in stream"),
+    "stream": (lambda: (letter for letter in "ab"), "not generator: send each piece: `for text in stream"),
     "chunk": (lambda: Chunk(), "not Chunk: send the text in it, such as `chunk.content`"),
 }
 

@@ -152,12 +152,12 @@ class Question:
         cls,
         prompt: str,
         *,
-        history: Sequence[MessageRecord] = ...,
+        history: Sequence[MessageRecord] = (),
         owner: str = "",
         mode: Literal["agentic", "direct"] | None = None,
         effort: Literal["none", "low", "medium", "high", "xhigh"] = "medium",
-        attachments: Sequence[Attachment] = ...,
-        options: Mapping[str, Any] = ...,
+        attachments: Sequence[Attachment] = (),
+        options: Mapping[str, Any] = {},
     ) -> Question: ...
     @property
     def prompt(self) -> str: ...

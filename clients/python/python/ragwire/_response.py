@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from ragwire._errors import Rejected
 from ragwire._exchange import serve
@@ -12,6 +12,7 @@ from ragwire._types import Receive, Scope, Send
 
 # FastAPI and Starlette only send a response of this class. Without them it is a plain ASGI app.
 if TYPE_CHECKING:
+    from starlette.background import BackgroundTask
     from starlette.responses import Response as _Response
 else:
     try:
@@ -34,7 +35,10 @@ class Response(_Response):
         background: Awaited after the last byte; a `BackgroundTask` of Starlette.
     """
 
-    body = b""
+    status_code: int
+    raw_headers: list[tuple[bytes, bytes]]
+    background: BackgroundTask | None
+    body: bytes | memoryview = b""
 
     def __init__(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         # Not `super().__init__`, which would render a body.
@@ -45,9 +49,8 @@ class Response(_Response):
         """Sends the response."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         await self._send_body(receive, send)
-        background = cast("Any", self.background)
-        if background is not None:
-            await background()
+        if self.background is not None:
+            await self.background()
 
     async def _send_body(self, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.body", "body": self.body, "more_body": False})
