@@ -31,8 +31,8 @@ pub(crate) fn to_map(fields: &Bound<'_, PyDict>) -> PyResult<Map<String, Value>>
 /// Where a value is, for messages.
 enum Path<'a> {
     Root,
-    Key(&'a Path<'a>, &'a str),
-    Index(&'a Path<'a>, usize),
+    Key(&'a Self, &'a str),
+    Index(&'a Self, usize),
 }
 
 impl fmt::Display for Path<'_> {

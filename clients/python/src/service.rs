@@ -53,6 +53,8 @@ pub(crate) struct Service {
     service: ragwire_endpoints::Service,
     router: axum::Router,
     group: CoreGroup,
+    /// The object that the application passed as `turns`.
+    own_turns: Option<Py<TurnGroup>>,
     orchestrator: Orchestrator,
 }
 
@@ -125,8 +127,9 @@ impl Service {
         if let Some(sessions) = options.take::<PyRef<'_, Sessions>>("sessions")? {
             endpoints = endpoints.sessions(sessions.0.clone());
         }
-        let group = match options.take::<PyRef<'_, TurnGroup>>("turns")? {
-            Some(turns) if turns.max_per_owner == Some(1) => turns.group.clone(),
+        let own_turns = options.take::<PyRef<'_, TurnGroup>>("turns")?;
+        let group = match &own_turns {
+            Some(turns) if turns.max_per_owner == Some(1) => turns.open_group(),
             Some(_) => {
                 let message = "turns must be a TurnGroup with max_per_owner=1, \
                                which answers one question of a session at a time";
@@ -188,9 +191,13 @@ impl Service {
         log::read_level(py)?;
         let service = endpoints.build();
         Ok(Self {
-            router: service.router(),
+            router: service
+                .router()
+                .method_not_allowed_fallback(wrong_method)
+                .fallback(unknown_route),
             service,
             group,
+            own_turns: own_turns.map(Py::from),
             orchestrator,
         })
     }
@@ -263,6 +270,9 @@ impl Service {
     fn shut_down(&self, py: Python<'_>) -> PyResult<()> {
         let event_loop = EventLoop::current(py)?;
         event_loop.enter(py, || self.service.shut_down());
+        if let Some(turns) = &self.own_turns {
+            event_loop.enter(py, || turns.get().shut_down());
+        }
         Ok(())
     }
 
@@ -278,6 +288,19 @@ impl Service {
     fn active(&self) -> usize {
         self.group.active()
     }
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> Refusal {
+    let message = format!("{} does not support {method}.", uri.path());
+    Refusal::permanent(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+}
+
+async fn unknown_route(method: Method, uri: Uri) -> Refusal {
+    let message = format!(
+        "There is no route {method} {}; ask for example POST /v1/turns.",
+        uri.path()
+    );
+    Refusal::permanent(StatusCode::NOT_FOUND, "not_found", message)
 }
 
 fn invalid(error: impl std::fmt::Display) -> PyErr {

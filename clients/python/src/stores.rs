@@ -1,13 +1,17 @@
 //! Journals, sessions and turn groups.
 
+use std::sync::Mutex;
+
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use ragwire::session::{SessionLimits, Sessions as CoreSessions};
 use ragwire::turn::{
-    Durability, Journal as CoreJournal, JournalLimits, RedisOptions, TurnGroup as CoreGroup, TurnId,
+    Durability, Journal as CoreJournal, JournalLimits, RedisOptions, TurnGroup as CoreGroup,
+    TurnGroupBuilder, TurnId,
 };
 use serde_json::Value;
 
+use crate::event_loop::lock;
 use crate::options::Options;
 use crate::promise::Promise;
 use crate::sink::outcome;
@@ -260,11 +264,34 @@ impl Sessions {
 
 /// A group of turns, which limits how many run and wait.
 #[pyclass(frozen, module = "ragwire")]
-#[derive(Clone)]
 pub(crate) struct TurnGroup {
-    pub(crate) group: CoreGroup,
+    limits: TurnGroupBuilder,
     /// The limit per owner that was set.
     pub(crate) max_per_owner: Option<usize>,
+    state: Mutex<GroupState>,
+}
+
+struct GroupState {
+    group: CoreGroup,
+    is_shut_down: bool,
+}
+
+impl TurnGroup {
+    pub(crate) fn group(&self) -> CoreGroup {
+        lock(&self.state).group.clone()
+    }
+
+    /// Returns a group that accepts turns: a new one with the same limits after `shut_down`.
+    pub(crate) fn open_group(&self) -> CoreGroup {
+        let mut state = lock(&self.state);
+        if state.is_shut_down {
+            *state = GroupState {
+                group: self.limits.build(),
+                is_shut_down: false,
+            };
+        }
+        state.group.clone()
+    }
 }
 
 #[pymethods]
@@ -295,27 +322,35 @@ impl TurnGroup {
         }
         options.finish()?;
         Ok(Self {
-            group: group.build(),
+            limits: group,
             max_per_owner,
+            state: Mutex::new(GroupState {
+                group: group.build(),
+                is_shut_down: false,
+            }),
         })
     }
 
     #[getter]
     fn active(&self) -> usize {
-        self.group.active()
+        self.group().active()
     }
 
     #[getter]
     fn queued(&self) -> usize {
-        self.group.queued()
+        self.group().queued()
     }
 
-    fn shut_down(&self) {
-        self.group.shut_down();
+    pub(crate) fn shut_down(&self) {
+        let mut state = lock(&self.state);
+        state.is_shut_down = true;
+        let group = state.group.clone();
+        drop(state);
+        group.shut_down();
     }
 
     fn drained(&self) -> Promise {
-        let group = self.group.clone();
+        let group = self.group();
         Promise::new("turns.drained()", async move {
             group.drained().await;
             outcome(|py| Ok(py.None()))

@@ -169,7 +169,7 @@ impl Turn {
             builder = builder.journal(&journal.0);
         }
         if let Some(group) = options.take::<PyRef<'_, TurnGroup>>("group")? {
-            builder = builder.group(&group.group);
+            builder = builder.group(&group.group());
         }
         if let Some(owner) = options.take::<String>("owner")? {
             builder = builder.owner(owner);

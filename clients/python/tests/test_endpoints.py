@@ -20,6 +20,7 @@ import fastapi
 import httpx
 import pytest
 from starlette.middleware.gzip import GZipMiddleware
+from starlette.testclient import TestClient
 
 import ragwire
 from ragwire import _decode, _endpoints
@@ -232,6 +233,39 @@ def test_middleware_of_fastapi_passes_the_stream_on_as_it_is_made(serve: Serve) 
         assert "Forty" in seen and not goes_on.is_set()
         goes_on.set()
         assert "-two." in seen + "".join(body)
+
+
+def test_each_test_client_begins_a_lifespan_of_its_own() -> None:
+    turns = ragwire.TurnGroup(max_active=1, max_per_owner=1)
+    for options in ({}, {"turns": turns}):
+        endpoints = ragwire.Endpoints(echo, **options)
+        app = fastapi.FastAPI(lifespan=endpoints.lifespan)
+        app.mount("/", endpoints)
+        for _ in range(2):
+            with TestClient(app) as client:
+                for _ in range(2):
+                    answered = client.post("/v1/turns", json={"prompt": "?"}, headers={"accept": "application/x-ndjson"})
+                    assert text_of([json.loads(line) for line in answered.text.splitlines() if line]) == ": ? after 0"
+
+
+async def test_a_group_that_was_shut_down_is_used_again_by_new_endpoints() -> None:
+    turns = ragwire.TurnGroup(max_active=1, max_per_owner=1)
+    turns.shut_down()
+    with pytest.raises(ragwire.Rejected) as rejected:
+        await ragwire.Turn.start(echo, "?", group=turns).commit()
+    assert rejected.value.status == 503
+    ragwire.Endpoints(echo, turns=turns)
+    turn = await ragwire.Turn.start(echo, "?", group=turns).commit()
+    assert (await turn.collect())["status"] == "completed"
+
+
+def test_an_unknown_route_and_a_wrong_method_are_named(serve: Serve) -> None:
+    server = serve(ragwire.Endpoints(echo))
+    unknown, wrong = httpx.get(f"{server.url}/nope"), httpx.get(f"{server.url}/v1/turns")
+    assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "not_found")
+    assert "no route GET /nope" in unknown.json()["error"]["message"]
+    assert (wrong.status_code, wrong.json()["error"]["code"]) == (405, "method_not_allowed")
+    assert "/v1/turns does not support GET" in wrong.json()["error"]["message"]
 
 
 def test_a_human_answers_over_http(serve: Serve) -> None:

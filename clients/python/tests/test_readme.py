@@ -191,6 +191,12 @@ async def test_each_kind_of_orchestrator(text: str, answered: str) -> None:
         assert turn["metadata"].citations[0]["page_number"] == 3
 
 
+async def test_a_test_of_an_answer() -> None:
+    names = namespace()
+    exec(block("test_the_answer_cites_its_search"), names)
+    await names["test_the_answer_cites_its_search"]()
+
+
 def test_a_model_behind_an_api_of_openai(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     # Our own endpoints are such an API.
     model = serve(ragwire.Endpoints(namespace()["answer"], name="gpt-4.1"))

@@ -299,9 +299,14 @@ class Endpoints:
                     return
                 await send({"type": "lifespan.startup.complete"})
             else:
-                await self.shut_down()
+                await self._end()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
+
+    async def _end(self) -> None:
+        await self.shut_down()
+        # The next lifespan begins from scratch, as with each `TestClient` of a test suite.
+        self._service = None
 
     async def shut_down(self) -> None:
         """Refuses new questions, ends the running turns with a failure, and waits for them."""
@@ -321,7 +326,7 @@ class Endpoints:
         try:
             yield
         finally:
-            await self.shut_down()
+            await self._end()
 
     def openapi(self) -> dict[str, Any]:
         """Returns the OpenAPI document of the routes."""
