@@ -8,7 +8,7 @@ import contextvars
 import inspect
 import logging
 import threading
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Protocol, TypeAlias, cast
@@ -23,9 +23,8 @@ logger = logging.getLogger("ragwire")
 # As many as turns run at the same time by default, so that none of them waits for a thread.
 MAX_THREADS = 64
 
-_Items: TypeAlias = (
-    AsyncGenerator[str | Event | Metadata, None] | Generator[str | Event | Metadata, None, None]
-)
+# What generators are annotated with; only generator functions are accepted.
+_Items: TypeAlias = AsyncIterator[str | Event | Metadata] | Iterator[str | Event | Metadata]
 
 Answer = (
     Callable[[Question, Sink], Awaitable["Metadata | None"]]
