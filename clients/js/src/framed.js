@@ -116,7 +116,7 @@ export class FramedDecoder {
     // runners).
     if (/** @type {any} */ (chunk)?.[Symbol.toStringTag] !== "Uint8Array") {
       // Text that was decoded elsewhere may be cut within a character.
-      throw new TypeError("feed takes a Uint8Array: the wire is bytes");
+      throw new TypeError("feed takes a Uint8Array");
     }
     if (this.#error) throw this.#error;
     if (this.#finished) throw new Error("feed after finish");

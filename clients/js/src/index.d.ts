@@ -39,6 +39,7 @@ export {
   stop,
   type AskOptions,
   type Question,
+  type QuestionOptions,
   type ResumeOptions,
   type Turn,
   type TurnItem,

@@ -10,12 +10,28 @@ export interface Question {
   /** The session that the question belongs to. */
   session_id?: string;
   mode?: "agentic" | "direct";
-  reasoning_effort?: "low" | "medium" | "high";
+  reasoning_effort?: "none" | "low" | "medium" | "high" | "xhigh";
   /** Whether the review of the evidence is reported. */
   review_enabled?: boolean;
-  /** The earlier messages, oldest first, of a client that keeps its conversation itself. */
-  history?: object[];
-  options?: Record<string, unknown>;
+  /** Which documents to search, as the server's orchestrator defines it. */
+  filter?: unknown;
+  /** The earlier messages, oldest first, of a client that keeps its conversation itself. Not together with `session_id`. */
+  history?: { role: "user" | "assistant"; text: string }[];
+  options?: QuestionOptions;
+}
+
+export interface QuestionOptions {
+  /** Instructions for a model, as a system message. */
+  instructions?: string;
+  /** The JSON schema of the answer, which comes as the event `structured_result`. Refused by servers without structured results. */
+  output_schema?: object;
+  /** Members for the application. */
+  extra?: Record<string, unknown>;
+  review?: boolean;
+  /** Whether the claims of the finished answer are verified. Default: true. */
+  verify?: boolean;
+  /** Whether the sources come after the answer instead of before it. Default: false. */
+  sources_last?: boolean;
 }
 
 export interface TurnOptions extends RequestOptions, DecoderOptions {
@@ -56,9 +72,8 @@ export interface Turn extends AsyncIterable<TurnItem> {
 }
 
 /**
- * Sends a question to a server with ragwire's routes (`https://host/prefix` without a slash at its
- * end, or `""` for the page's own), and returns its turn once the response has
- * begun. The question is repeated only if the server refused it and sent `Retry-After`.
+ * Sends a question to a server with ragwire's routes (`https://host/prefix`, or `""` for the page's
+ * own), and returns its turn once the response has begun. The question is repeated only if the server refused it and sent `Retry-After`.
  *
  * @throws {RequestError} the server refused the question or cannot be reached
  */

@@ -21,11 +21,8 @@ import { framed } from "./wires.js";
  * @param {import("./turn.js").AskOptions} [options]
  */
 export async function ask(server, question, options = {}) {
-  const { wire = framed, path = "/v1/turns" } = options;
-  const retry = new Retry(options);
   const body = typeof question === "string" ? { prompt: question } : question;
-  const init = { method: "POST", accept: wire.accept, body };
-  return turnOf(server, await repeat(retry, isRefusedForNow, server + path, options, init), options, retry);
+  return begin(server, options, isRefusedForNow, join(server, options.path ?? "/v1/turns"), { method: "POST", body });
 }
 
 /**
@@ -36,10 +33,7 @@ export async function ask(server, question, options = {}) {
  * @param {import("./turn.js").ResumeOptions} [options]
  */
 export async function resume(server, id, options = {}) {
-  const { wire = framed, from = 0 } = options;
-  const retry = new Retry(options);
-  const url = urlOf(server, id, `stream?from=${from}`);
-  return turnOf(server, await repeat(retry, isTemporary, url, options, { accept: wire.accept }), options, retry, id);
+  return begin(server, options, isTemporary, urlOf(server, id, `stream?from=${options.from ?? 0}`), {}, id);
 }
 
 /**
@@ -51,7 +45,7 @@ export async function resume(server, id, options = {}) {
  * @returns {Promise<boolean>}
  */
 export async function stop(server, id, options = {}) {
-  return (await post(urlOf(server, id, "stop"), undefined, options)).stopped;
+  return (await post(server, id, "stop", options)).stopped;
 }
 
 /**
@@ -65,38 +59,47 @@ export async function stop(server, id, options = {}) {
  * @returns {Promise<boolean>}
  */
 export async function answer(server, id, requestId, response, options = {}) {
-  return (await post(urlOf(server, id, "answer"), { request_id: requestId, response }, options)).accepted;
+  return (await post(server, id, "answer", options, { request_id: requestId, response })).accepted;
 }
 
 /**
+ * Sends the request that begins to read a turn. Nothing is sent if the wire is only the name of one.
+ *
  * @param {string} server
- * @param {Response} response
  * @param {TurnOptions & {from?: number}} options
- * @param {Retry} retry
+ * @param {(error: unknown) => boolean} isSafe
+ * @param {string} url
+ * @param {{method?: string, body?: unknown}} init
  * @param {string | null} [id]
- * @returns {import("./turn.js").Turn}
+ * @returns {Promise<import("./turn.js").Turn>}
  */
-function turnOf(server, response, options, retry, id = response.headers.get("x-ragwire-turn")) {
+async function begin(server, options, isSafe, url, init, id) {
   const { wire = framed } = options;
-  const open = id === null ? null : (/** @type {number} */ from) => send(urlOf(server, id, `stream?from=${from}`), options, { accept: wire.accept });
-  const items = follow({ response, open, cursor: wire.cursor(options), retry, options });
-  // Without an ID the server answers 404.
+  const cursor = wire.cursor(options);
+  const retry = new Retry(options);
+  const response = await repeat(retry, isSafe, url, options, { accept: wire.accept, ...init });
+  const turn = id ?? response.headers.get("x-ragwire-turn");
+  const open = turn === null ? null : (/** @type {number} */ from) => send(urlOf(server, turn, `stream?from=${from}`), options, { accept: wire.accept });
+  const items = follow({ response, open, cursor, retry, options });
+  // Without an ID they ask for the turn `null`, and the server answers 404.
   return {
-    id,
-    stop: () => stop(server, id + "", options),
-    answer: (requestId, response) => answer(server, id + "", requestId, response, options),
+    id: turn,
+    stop: () => stop(server, /** @type {string} */ (turn), options),
+    answer: (requestId, response) => answer(server, /** @type {string} */ (turn), requestId, response, options),
     [Symbol.asyncIterator]: () => items,
   };
 }
 
 /**
- * @param {string} url
- * @param {unknown} body
+ * @param {string} server
+ * @param {string} id
+ * @param {string} action
  * @param {RequestOptions} options
+ * @param {unknown} [body]
  */
-async function post(url, body, options) {
+async function post(server, id, action, options, body) {
   // Both requests may be repeated: a second one changes nothing.
-  return (await repeat(new Retry(options), isTemporary, url, options, { method: "POST", body })).json();
+  return (await repeat(new Retry(options), isTemporary, urlOf(server, id, action), options, { method: "POST", body })).json();
 }
 
 /**
@@ -105,5 +108,13 @@ async function post(url, body, options) {
  * @param {string} action
  */
 function urlOf(server, id, action) {
-  return `${server}/v1/turns/${encodeURIComponent(id)}/${action}`;
+  return join(server, `/v1/turns/${encodeURIComponent(id)}/${action}`);
+}
+
+/**
+ * @param {string} server with or without a slash at its end
+ * @param {string} path
+ */
+function join(server, path) {
+  return server.replace(/\/$/, "") + path;
 }

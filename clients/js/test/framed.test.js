@@ -11,7 +11,7 @@ const bytes = (text) => new TextEncoder().encode(text);
 test("a string is refused with a message that explains why", () => {
   for (const value of ["\x1d", null, undefined, new ArrayBuffer(1), [0x1d], new Uint16Array(1)]) {
     const decoder = new FramedDecoder();
-    assert.throws(() => decoder.feed(/** @type {any} */ (value)), { name: "TypeError", message: /the wire is bytes/ });
+    assert.throws(() => decoder.feed(/** @type {any} */ (value)), { name: "TypeError", message: "feed takes a Uint8Array" });
     assert.deepEqual(decoder.feed(bytes("\x1dA")), [{ type: "text", text: "A" }], "the decoder is as it was");
   }
 });

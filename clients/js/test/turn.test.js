@@ -32,6 +32,22 @@ test("a question is a string or an object, and goes to /v1/turns or to a path of
   assert.deepEqual([requests[0].url, requests[0].accept], ["/chat", "text/event-stream"]);
 });
 
+test("a slash at the end of the server's URL is left out", async () => {
+  const { fetch, requests } = server(respond(`\x1d${END}`), respond(`\x1d${END}`), Response.json({ stopped: true }));
+  await ask("https://host/prefix/", "Why?", { fetch });
+  await resume("https://host/", "t-1", { fetch });
+  await stop("/", "t-1", { fetch });
+  assert.deepEqual(requests.map(({ url }) => url), ["https://host/prefix/v1/turns", "https://host/v1/turns/t-1/stream?from=0", "/v1/turns/t-1/stop"]);
+});
+
+test("the name of a wire in place of the wire is refused before anything is asked", async () => {
+  const { fetch, requests } = server();
+  const options = { fetch, wire: /** @type {any} */ ("ndjson") };
+  await assert.rejects(ask("", "Why?", options), { name: "TypeError", message: "wire.cursor is not a function" });
+  await assert.rejects(resume("", "t-1", options), { name: "TypeError" });
+  assert.deepEqual(requests, []);
+});
+
 test("each wire resumes its own way", async (t) => {
   skipDelays(t);
   const lines = ['{"index":0,"event":"search","tool":"bm25"}\n', '{"index":1,"text":"A"}\n{"index":2,"end":"completed"}\n'];

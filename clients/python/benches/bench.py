@@ -54,9 +54,9 @@ class Server:
         )
 
     def cpu(self) -> float:
-        """Seconds of processor time."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Seconds of processor time of all threads, which the scheduler counts in nanoseconds."""
+        threads = Path(f"/proc/{self.process.pid}/task").iterdir()
+        return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
 
     def resident(self) -> int:
         """Bytes of resident memory."""
@@ -158,7 +158,8 @@ async def cpu() -> None:
         line = f"{server.name:>16} {medians[server.name]:9.0f} us"
         if server.baseline in medians:
             ratio = medians[server.name] / medians[server.baseline]
-            line += f"   {ratio:.3f} of {server.baseline} (aim {server.aim:.3f})"
+            rounds = [mine / theirs for mine, theirs in zip(times[server.name], times[server.baseline])]
+            line += f"   {ratio:.3f} of {server.baseline}, rounds {min(rounds):.3f} to {max(rounds):.3f} (aim {server.aim:.3f})"
         print(line, flush=True)
 
 

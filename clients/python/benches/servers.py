@@ -78,7 +78,7 @@ async def ragwire_sse_response(request: Request) -> Any:
 
 ragwire_framed = Starlette(routes=[Route("/", framed_response, methods=["POST"])])
 ragwire_sse = Starlette(routes=[Route("/", ragwire_sse_response, methods=["POST"])])
-ragwire_journal = ragwire.Endpoints(answer, turns=ragwire.TurnGroup(max_active=100_000))
+ragwire_journal = ragwire.Endpoints(answer, turns=ragwire.TurnGroup(max_active=100_000, max_per_owner=1))
 """POST /v1/turns: with the journal in memory, which the endpoints always have."""
 
 

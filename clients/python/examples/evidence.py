@@ -32,17 +32,24 @@ class Evidence:
 
     citations: list[dict[str, object]] = field(default_factory=list)
     tools_used: list[str] = field(default_factory=list)
+    events: list[dict[str, object]] = field(default_factory=list)
 
 
 def words(text: str) -> set[str]:
     return {word.strip(".,?").lower() for word in text.split()}
 
 
-async def collect_evidence(prompt: str, event_sink: EventSink) -> Evidence:
-    """Search until the review approves; each step is reported while it happens."""
+async def collect_evidence(prompt: str, event_sink: EventSink | None = None) -> Evidence:
+    """Search until the review approves; each step is collected, and reported while it happens."""
     evidence = Evidence()
+
+    async def emit(name: str, **members: object) -> None:
+        evidence.events.append({"event": name, **members})
+        if event_sink is not None:
+            await event_sink(name, **members)
+
     for iteration, tool in enumerate(["bm25_search", "read_document"], start=1):
-        await event_sink("search", tool=tool, query=prompt)
+        await emit("search", tool=tool, query=prompt)
         await asyncio.sleep(0.01)  # your search
         if "fail" in words(prompt):
             raise RuntimeError("the index is damaged at /var/lib/index")  # never reaches the client
@@ -53,7 +60,7 @@ async def collect_evidence(prompt: str, event_sink: EventSink) -> Evidence:
             if len(words(text) & words(prompt)) >= 3 - iteration
         ]
         verdict = "approved" if evidence.citations else "rejected"
-        await event_sink("review", iteration=iteration, verdict=verdict)
+        await emit("review", iteration=iteration, verdict=verdict)
         if evidence.citations:
             break
     return evidence

@@ -46,8 +46,12 @@ pub(crate) fn option(py: Python<'_>, message: impl Into<String>) -> PyErr {
     new(py, "OptionError", (message.into(),))
 }
 
-pub(crate) fn event(py: Python<'_>, error: &ragwire::event::EventError) -> PyErr {
-    new(py, "EventError", (error.code(), error.to_string()))
+pub(crate) fn event(py: Python<'_>, name: &str, error: &ragwire::event::EventError) -> PyErr {
+    let message = match error {
+        ragwire::event::EventError::Name => format!("{error}: {name:?}"),
+        _ => error.to_string(),
+    };
+    new(py, "EventError", (error.code(), message))
 }
 
 pub(crate) fn send(py: Python<'_>, error: &SendError) -> PyErr {

@@ -1,11 +1,11 @@
 //! Events, made from keyword arguments.
 
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 use ragwire::event::Custom;
 use serde_json::{Map, Value};
 
-use crate::{errors, json};
+use crate::{errors, json, misuse};
 
 /// An event: its name, and its members as keyword arguments.
 #[pyclass(frozen, module = "ragwire")]
@@ -14,16 +14,24 @@ pub(crate) struct Event(pub(crate) ragwire::Event);
 /// Makes an event. A custom event has either `data` or the members as its data.
 pub(crate) fn make(
     py: Python<'_>,
-    name: &str,
+    name: &Bound<'_, PyAny>,
     data: Option<&Bound<'_, PyAny>>,
     members: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<ragwire::Event> {
+    let Ok(name) = name.cast::<PyString>() else {
+        return Err(misuse::no_name(name));
+    };
+    let name = name.to_str()?;
     let mut members = match members {
         Some(members) => json::to_map(members)?,
         None => Map::new(),
     };
+    let is_typed = ragwire::Event::NAMES.contains(&name);
     let event = match data {
-        Some(data) if members.is_empty() && !ragwire::Event::NAMES.contains(&name) => {
+        Some(data) if is_typed && data.is_instance_of::<PyDict>() => {
+            return Err(misuse::positional_members(py, name));
+        }
+        Some(data) if members.is_empty() && !is_typed => {
             Custom::new(name, &json::to_value(data)?).map(ragwire::Event::from)
         }
         Some(data) => {
@@ -32,7 +40,7 @@ pub(crate) fn make(
         }
         None => ragwire::Event::from_members(name, members),
     };
-    event.map_err(|error| errors::event(py, &error))
+    event.map_err(|error| errors::event(py, name, &error))
 }
 
 #[pymethods]
@@ -48,7 +56,7 @@ impl Event {
     #[pyo3(signature = (name, /, data=None, **members))]
     fn new(
         py: Python<'_>,
-        name: &str,
+        name: &Bound<'_, PyAny>,
         data: Option<&Bound<'_, PyAny>>,
         members: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {

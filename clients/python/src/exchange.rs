@@ -165,7 +165,7 @@ impl Exchange {
     /// Waits until the chunk is taken.
     fn taken(&self) -> Promise {
         let feed = self.feed.clone();
-        Promise::new(async move {
+        Promise::new("Exchange.taken()", async move {
             std::future::poll_fn(|cx| feed.poll_taken(cx)).await;
             outcome(|py| Ok(py.None()))
         })

@@ -1,9 +1,13 @@
 //! JSON as Python objects, in both directions.
 
+use std::fmt;
+
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use serde_json::{Map, Number, Value};
+
+use crate::misuse;
 
 /// The maximum depth of nested lists and dictionaries, that of serde_json: one that contains itself
 /// must not overflow the stack.
@@ -16,15 +20,60 @@ const MAX_DEPTH: usize = 128;
 /// `TypeError` for an object that JSON has no form for, and `ValueError` for a number or a depth
 /// that it has no form for.
 pub(crate) fn to_value(object: &Bound<'_, PyAny>) -> PyResult<Value> {
-    convert(object, MAX_DEPTH)
+    convert(object, &Path::Root, MAX_DEPTH)
 }
 
 /// Converts keyword arguments to the members of an object.
 pub(crate) fn to_map(fields: &Bound<'_, PyDict>) -> PyResult<Map<String, Value>> {
-    members(fields, MAX_DEPTH)
+    members(fields, &Path::Root, MAX_DEPTH)
 }
 
-fn convert(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
+/// Where a value is, for messages.
+enum Path<'a> {
+    Root,
+    Key(&'a Self, &'a str),
+    Index(&'a Self, usize),
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Key(Self::Root, key) => f.write_str(key),
+            Self::Key(outer, key) => write!(f, "{outer}[{key:?}]"),
+            Self::Index(outer, index) => write!(f, "{outer}[{index}]"),
+        }
+    }
+}
+
+impl Path<'_> {
+    fn message(&self, problem: &str) -> String {
+        match self {
+            Self::Root => problem.to_owned(),
+            Self::Key(..) | Self::Index(..) => format!("{self}: {problem}"),
+        }
+    }
+}
+
+/// What to write instead of a value that JSON has no form for.
+fn advice(object: &Bound<'_, PyAny>) -> &'static str {
+    let has = |name: &str| object.get_type().hasattr(name).unwrap_or(false);
+    if has("tolist") {
+        "call its `tolist()`"
+    } else if has("model_dump") {
+        "call its `model_dump(mode=\"json\")`"
+    } else if has("__dataclass_fields__") {
+        "use `dataclasses.asdict(value)`"
+    } else if has("isoformat") {
+        "call its `isoformat()`"
+    } else if has("__await__") {
+        "`await` it first"
+    } else {
+        "use str, int, float, bool, None, list, tuple and dict"
+    }
+}
+
+fn convert(object: &Bound<'_, PyAny>, path: &Path<'_>, depth: usize) -> PyResult<Value> {
     if let Ok(text) = object.cast::<PyString>() {
         return Ok(Value::String(text.to_str()?.to_owned()));
     }
@@ -41,13 +90,13 @@ fn convert(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
         let number = object.extract::<u64>();
         return number
             .map(Value::from)
-            .map_err(|_| PyValueError::new_err("an integer in JSON has at most 64 bits"));
+            .map_err(|_| PyValueError::new_err(path.message("an integer in JSON has at most 64 bits")));
     }
     if let Ok(number) = object.cast::<PyFloat>() {
         let number = Number::from_f64(number.value());
         return number
             .map(Value::Number)
-            .ok_or_else(|| PyValueError::new_err("JSON has no NaN and no infinite numbers"));
+            .ok_or_else(|| PyValueError::new_err(path.message("JSON has no NaN and no infinite numbers")));
     }
     let Some(depth) = depth.checked_sub(1) else {
         return Err(PyValueError::new_err(format!(
@@ -55,27 +104,38 @@ fn convert(object: &Bound<'_, PyAny>, depth: usize) -> PyResult<Value> {
         )));
     };
     if let Ok(dict) = object.cast::<PyDict>() {
-        return members(dict, depth).map(Value::Object);
+        return members(dict, path, depth).map(Value::Object);
     }
     if let Ok(list) = object.cast::<PyList>() {
-        return list.iter().map(|item| convert(&item, depth)).collect();
+        return items(list.iter(), path, depth);
     }
     if let Ok(tuple) = object.cast::<PyTuple>() {
-        return tuple.iter().map(|item| convert(&item, depth)).collect();
+        return items(tuple.iter(), path, depth);
     }
-    Err(PyTypeError::new_err(format!(
-        "{} is not JSON",
-        object.get_type().name()?
-    )))
+    let problem = format!("{} is not JSON: {}", misuse::class(object), advice(object));
+    Err(PyTypeError::new_err(path.message(&problem)))
 }
 
-fn members(dict: &Bound<'_, PyDict>, depth: usize) -> PyResult<Map<String, Value>> {
+fn items<'py>(
+    items: impl Iterator<Item = Bound<'py, PyAny>>,
+    path: &Path<'_>,
+    depth: usize,
+) -> PyResult<Value> {
+    items
+        .enumerate()
+        .map(|(index, item)| convert(&item, &Path::Index(path, index), depth))
+        .collect()
+}
+
+fn members(dict: &Bound<'_, PyDict>, path: &Path<'_>, depth: usize) -> PyResult<Map<String, Value>> {
     dict.iter()
         .map(|(key, value)| {
-            let key = key
-                .cast::<PyString>()
-                .map_err(|_| PyTypeError::new_err("the keys of JSON are strings"))?;
-            Ok((key.to_str()?.to_owned(), convert(&value, depth)?))
+            let Ok(key) = key.cast::<PyString>() else {
+                let problem = format!("the keys of JSON are str, not {}", misuse::shown(&key));
+                return Err(PyTypeError::new_err(path.message(&problem)));
+            };
+            let key = key.to_str()?;
+            Ok((key.to_owned(), convert(&value, &Path::Key(path, key), depth)?))
         })
         .collect()
 }

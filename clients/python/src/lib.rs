@@ -13,6 +13,7 @@
 //! `runtime.rs` only has timers and sockets.
 
 mod decode;
+mod defaults;
 mod errors;
 mod event;
 mod event_loop;
@@ -21,6 +22,7 @@ mod feed;
 mod json;
 mod log;
 mod metadata;
+mod misuse;
 mod options;
 mod orchestrator;
 mod promise;
@@ -42,6 +44,8 @@ mod _ragwire {
 
     #[pymodule_export]
     use crate::decode::Decoder;
+    #[pymodule_export]
+    use crate::defaults::defaults;
     #[pymodule_export]
     use crate::event::Event;
     #[pymodule_export]

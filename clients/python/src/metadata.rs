@@ -6,16 +6,30 @@ use ragwire::{Citation, Usage};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{errors, json};
+use crate::{errors, json, misuse};
 
 /// The metadata at the end of a turn.
 #[pyclass(frozen, module = "ragwire")]
 #[derive(Clone)]
 pub(crate) struct Metadata(pub(crate) ragwire::Metadata);
 
-fn read<T: DeserializeOwned>(what: &str, value: &Bound<'_, PyAny>) -> PyResult<T> {
-    serde_json::from_value(json::to_value(value)?)
-        .map_err(|error| errors::option(value.py(), format!("{what}: {error}")))
+fn read<T: DeserializeOwned>(py: Python<'_>, what: &str, value: Value) -> PyResult<T> {
+    serde_json::from_value(value).map_err(|error| errors::option(py, format!("{what}: {error}")))
+}
+
+fn citations(value: &Bound<'_, PyAny>) -> PyResult<Vec<Citation>> {
+    let py = value.py();
+    let Value::Array(items) = json::to_value(value)? else {
+        let message = format!(
+            "citations must be a list of dictionaries, not {}",
+            misuse::class(value)
+        );
+        return Err(errors::option(py, message));
+    };
+    let numbered = items.into_iter().enumerate();
+    numbered
+        .map(|(index, item)| read(py, &format!("citations[{index}]"), item))
+        .collect()
 }
 
 #[pymethods]
@@ -23,22 +37,26 @@ impl Metadata {
     #[new]
     #[pyo3(signature = (*, citations=None, tools_used=None, mode=None, usage=None, **extra))]
     fn new(
+        py: Python<'_>,
         citations: Option<&Bound<'_, PyAny>>,
-        tools_used: Option<Vec<String>>,
+        tools_used: Option<&Bound<'_, PyAny>>,
         mode: Option<String>,
         usage: Option<&Bound<'_, PyAny>>,
         extra: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Self> {
         let mut metadata = ragwire::Metadata::default();
         if let Some(citations) = citations {
-            metadata.citations = read::<Vec<Citation>>("citations", citations)?;
+            metadata.citations = self::citations(citations)?;
         }
         if let Some(tools) = tools_used {
-            metadata.tools_used = tools;
+            metadata.tools_used = tools.extract().map_err(|_| {
+                let shown = misuse::shown(tools);
+                errors::option(py, format!("tools_used must be a list of str, not {shown}"))
+            })?;
         }
         metadata.mode = mode;
         if let Some(usage) = usage {
-            metadata.usage = Some(read::<Usage>("usage", usage)?);
+            metadata.usage = Some(read::<Usage>(py, "usage", json::to_value(usage)?)?);
         }
         if let Some(extra) = extra {
             metadata.extra = json::to_map(extra)?;

@@ -6,8 +6,51 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::errors;
 use crate::sink::seconds;
+use crate::stores::{Journal, Sessions, TurnGroup};
+use crate::{errors, misuse};
+
+/// What an option of this type is called in messages.
+pub(crate) trait Expected {
+    const NAME: &'static str;
+}
+
+impl Expected for bool {
+    const NAME: &'static str = "True or False";
+}
+impl Expected for f64 {
+    const NAME: &'static str = "a number";
+}
+impl Expected for usize {
+    const NAME: &'static str = "a whole number from 0";
+}
+impl Expected for u8 {
+    const NAME: &'static str = "a whole number from 0 to 255";
+}
+impl Expected for String {
+    const NAME: &'static str = "a str";
+}
+impl Expected for Vec<String> {
+    const NAME: &'static str = "a list of str";
+}
+impl Expected for PyRef<'_, Journal> {
+    const NAME: &'static str = "a ragwire.Journal";
+}
+impl Expected for PyRef<'_, Sessions> {
+    const NAME: &'static str = "a ragwire.Sessions";
+}
+impl Expected for PyRef<'_, TurnGroup> {
+    const NAME: &'static str = "a ragwire.TurnGroup";
+}
+
+fn wrong<T: Expected>(name: &str, value: &Bound<'_, PyAny>) -> PyErr {
+    let expected = T::NAME;
+    let message = match value.get_type().hasattr("__await__") {
+        Ok(true) => format!("{name} must be {expected}, not an awaitable: await it first"),
+        Ok(false) | Err(_) => format!("{name} must be {expected}, not {}", misuse::shown(value)),
+    };
+    errors::option(value.py(), message)
+}
 
 /// The options that are not read yet.
 pub(crate) struct Options<'py> {
@@ -43,19 +86,15 @@ impl<'py> Options<'py> {
     /// Takes an option of a type.
     pub(crate) fn take<T>(&mut self, name: &'static str) -> PyResult<Option<T>>
     where
-        T: for<'a> FromPyObject<'a, 'py>,
+        T: Expected + for<'a> FromPyObject<'a, 'py>,
     {
         let Some(value) = self.object(name)? else {
             return Ok(None);
         };
-        match value.extract::<T>() {
-            Ok(value) => Ok(Some(value)),
-            Err(error) => {
-                let error: PyErr = error.into();
-                let reason = error.value(self.py()).to_string();
-                Err(errors::option(self.py(), format!("{name}: {reason}")))
-            }
-        }
+        value
+            .extract::<T>()
+            .map(Some)
+            .map_err(|_| wrong::<T>(name, &value))
     }
 
     /// Takes a number of seconds.

@@ -1,10 +1,11 @@
 //! A Rust future that Python awaits.
 
+use std::ffi::CString;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 
-use pyo3::exceptions::{PyRuntimeError, PyStopIteration};
+use pyo3::exceptions::{PyAttributeError, PyRuntimeError, PyRuntimeWarning, PyStopIteration};
 use pyo3::intern;
 use pyo3::prelude::*;
 
@@ -18,43 +19,84 @@ type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 /// An awaitable that runs a Rust future on the event loop that awaits it. Nothing runs before, and
 /// cancelling the coroutine that awaits it drops the future.
 #[pyclass(frozen, module = "ragwire._ragwire")]
-pub(crate) struct Promise(Mutex<State>);
+pub(crate) struct Promise {
+    /// The call that returned it, for messages.
+    call: &'static str,
+    state: Mutex<State>,
+}
 
 struct State {
-    /// Called if nothing ever awaits.
-    unawaited: Option<Box<dyn FnOnce() + Send>>,
+    /// What happens if nothing ever awaits.
+    unawaited: Unawaited,
     future: Option<Running>,
     waiter: Option<(Arc<EventLoop>, Arc<Waiter>)>,
     variables: Variables,
 }
 
+/// What happens to an awaitable that is dropped before anything awaits it.
+enum Unawaited {
+    Nothing,
+    /// A `RuntimeWarning`, as for a coroutine: the call had no effect.
+    Warning(&'static str),
+    Call(Box<dyn FnOnce() + Send>),
+}
+
 impl Promise {
-    /// Creates the awaitable of `future`, whose output makes the result.
-    pub(crate) fn new<F>(future: F) -> Self
+    /// Creates the awaitable that `call` returns, for example `sink.ask()`. The output of `future`
+    /// makes the result. Python warns if nothing awaits it.
+    pub(crate) fn new<F>(call: &'static str, future: F) -> Self
     where
         F: Future<Output = Outcome> + Send + 'static,
     {
-        Self(Mutex::new(State {
-            unawaited: None,
-            future: Some(Box::pin(future)),
-            waiter: None,
-            variables: EventLoop::variables(),
-        }))
+        Self {
+            call,
+            state: Mutex::new(State {
+                unawaited: Unawaited::Warning(call),
+                future: Some(Box::pin(future)),
+                waiter: None,
+                variables: EventLoop::variables(),
+            }),
+        }
     }
 
-    /// Calls `unawaited` if the awaitable is dropped before anything awaits it.
+    /// Calls `unawaited` if nothing awaits it, instead of the warning.
     pub(crate) fn or_if_unawaited(self, unawaited: impl FnOnce() + Send + 'static) -> Self {
-        lock(&self.0).unawaited = Some(Box::new(unawaited));
+        lock(&self.state).unawaited = Unawaited::Call(Box::new(unawaited));
+        self
+    }
+
+    /// Allows that nothing awaits it.
+    pub(crate) fn may_be_unawaited(self) -> Self {
+        lock(&self.state).unawaited = Unawaited::Nothing;
         self
     }
 }
 
 impl Drop for State {
     fn drop(&mut self) {
-        if let Some(unawaited) = self.unawaited.take() {
-            unawaited();
+        match std::mem::replace(&mut self.unawaited, Unawaited::Nothing) {
+            Unawaited::Nothing => {}
+            Unawaited::Warning(call) => warn(call),
+            Unawaited::Call(unawaited) => unawaited(),
         }
     }
+}
+
+fn warn(call: &str) {
+    // Fails only while the interpreter shuts down.
+    let _ = Python::try_attach(|py| {
+        // An exception that unwinds the frame which held the awaitable stays the one that is raised.
+        let unwinding = PyErr::take(py);
+        let message = CString::new(format!("{call} was never awaited")).unwrap_or_default();
+        let warned = PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &message, 1);
+        if let Err(error) = warned {
+            // Warnings are errors, which a destructor cannot raise.
+            error.write_unraisable(py, None);
+        }
+        if let Some(unwinding) = unwinding {
+            unwinding.restore(py);
+        }
+    });
 }
 
 #[pymethods]
@@ -70,10 +112,13 @@ impl Promise {
     /// Polls the future. Yields an asyncio future while it is pending, and returns its result.
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         // Never waits: the other thread may need the GIL.
-        let Ok(mut state) = self.0.try_lock() else {
-            return Err(PyRuntimeError::new_err("awaited on two threads"));
+        let Ok(mut state) = self.state.try_lock() else {
+            return Err(PyRuntimeError::new_err(format!(
+                "{} is awaited on two threads",
+                self.call
+            )));
         };
-        state.unawaited = None;
+        state.unawaited = Unawaited::Nothing;
         let State {
             future,
             waiter,
@@ -81,7 +126,10 @@ impl Promise {
             ..
         } = &mut *state;
         let Some(running) = future else {
-            return Err(PyRuntimeError::new_err("awaited twice"));
+            return Err(PyRuntimeError::new_err(format!(
+                "{} was awaited twice",
+                self.call
+            )));
         };
         let (event_loop, waiter) = match waiter {
             Some(waiter) => waiter,
@@ -111,8 +159,16 @@ impl Promise {
         }
     }
 
-    fn __repr__(&self) -> &'static str {
-        "<ragwire awaitable>"
+    /// Python calls it for attributes that do not exist, as in `turn.commit().response()`.
+    fn __getattr__(&self, name: &str) -> PyResult<Py<PyAny>> {
+        Err(PyAttributeError::new_err(format!(
+            "{} has to be awaited first: (await {}).{name}",
+            self.call, self.call
+        )))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<awaitable of {}>", self.call)
     }
 }
 

@@ -48,19 +48,20 @@ pub(crate) fn handle(py: Python<'_>) -> PyResult<Handle> {
 }
 
 /// Returns an awaitable whose future runs on the runtime, because its connections must outlive the
-/// event loop that awaits it.
-pub(crate) fn promise<S, F, M>(start: S, make: M) -> Promise
+/// event loop that awaits it. Nothing has to await it: `Endpoints` does with the first request.
+pub(crate) fn promise<S, F, M>(call: &'static str, start: S, make: M) -> Promise
 where
     S: FnOnce() -> F + Send + 'static,
     F: Future<Output: Send> + Send + 'static,
     M: FnOnce(Python<'_>, F::Output) -> PyResult<Py<PyAny>> + Send + 'static,
 {
-    Promise::new(async move {
+    let opening = Promise::new(call, async move {
         // Polled by an event loop, which has entered the runtime.
         let finished = Handle::current().spawn(async move { start().await }).await;
         outcome(move |py| match finished {
             Ok(output) => make(py, output),
             Err(error) => Err(pyo3::exceptions::PyRuntimeError::new_err(error.to_string())),
         })
-    })
+    });
+    opening.may_be_unawaited()
 }

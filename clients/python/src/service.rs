@@ -9,7 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 use ragwire::turn::{JournalLimits, TurnGroup as CoreGroup};
-use ragwire_endpoints::{EndpointLimits, Endpoints, Protocol, Refusal};
+use ragwire_endpoints::{ClientShare, EndpointLimits, Endpoints, Peer, Protocol, Refusal};
 use tower::ServiceExt;
 
 use crate::event_loop::{EventLoop, Variables};
@@ -53,6 +53,8 @@ pub(crate) struct Service {
     service: ragwire_endpoints::Service,
     router: axum::Router,
     group: CoreGroup,
+    /// The object that the application passed as `turns`.
+    own_turns: Option<Py<TurnGroup>>,
     orchestrator: Orchestrator,
 }
 
@@ -77,6 +79,19 @@ fn limits(options: &mut Options<'_>) -> PyResult<EndpointLimits> {
     if let Some(after) = options.seconds("body_timeout")? {
         limits = limits.body_timeout(after);
     }
+    if let Some(rate) = options.take("min_body_rate")? {
+        limits = limits.min_body_rate(rate);
+    }
+    if let Some(bytes) = options.take("max_body_memory")? {
+        limits = limits.max_body_memory(bytes);
+    }
+    if let Some(percent) = options.take::<u8>("client_share")? {
+        if !(1..=100).contains(&percent) {
+            let message = format!("client_share must be a percentage from 1 to 100, not {percent}");
+            return Err(errors::option(options.py(), message));
+        }
+        limits = limits.client_share(ClientShare::percent(percent));
+    }
     if let Some(bytes) = options.take("max_attachment_bytes")? {
         limits = limits.max_attachment_bytes(bytes);
     }
@@ -93,8 +108,9 @@ impl Service {
     fn new(py: Python<'_>, run: Py<PyAny>, options: &Bound<'_, PyDict>) -> PyResult<Self> {
         let mut options = Options::new(py, Some(options))?;
         let orchestrator = Orchestrator::new(run);
+        let limits = limits(&mut options)?;
         let mut endpoints = Endpoints::new(orchestrator.clone())
-            .limits(limits(&mut options)?)
+            .limits(limits)
             .timeouts(timeouts(&mut options)?)
             .owner(|head| match head.extensions.get::<RequestOwner>() {
                 Some(owner) => owner.0.clone(),
@@ -111,11 +127,19 @@ impl Service {
         if let Some(sessions) = options.take::<PyRef<'_, Sessions>>("sessions")? {
             endpoints = endpoints.sessions(sessions.0.clone());
         }
-        let group = match options.take::<PyRef<'_, TurnGroup>>("turns")? {
-            Some(group) => group.0.clone(),
+        let own_turns = options.take::<PyRef<'_, TurnGroup>>("turns")?;
+        let group = match &own_turns {
+            Some(turns) if turns.max_per_owner == Some(1) => turns.open_group(),
+            Some(_) => {
+                let message = "turns must be a TurnGroup with max_per_owner=1, \
+                               which answers one question of a session at a time";
+                return Err(errors::option(py, message));
+            }
             None => CoreGroup::builder()
                 .max_queued(MAX_QUEUED)
                 .max_per_owner(1)
+                .max_active_per_client(limits.client_share.of(CoreGroup::MAX_ACTIVE))
+                .max_queued_per_client(limits.client_share.of(MAX_QUEUED))
                 .build(),
         };
         endpoints = endpoints.turns(group.clone());
@@ -157,18 +181,30 @@ impl Service {
                 _ => endpoints.allow_origin(origin),
             };
         }
+        for host in options.take::<Vec<String>>("allow_hosts")?.unwrap_or_default() {
+            endpoints = endpoints.allow_host(host);
+        }
+        if options.take::<bool>("list_anonymous")? == Some(true) {
+            endpoints = endpoints.list_anonymous();
+        }
         options.finish()?;
         log::read_level(py)?;
         let service = endpoints.build();
         Ok(Self {
-            router: service.router(),
+            router: service
+                .router()
+                .method_not_allowed_fallback(wrong_method)
+                .fallback(unknown_route),
             service,
             group,
+            own_turns: own_turns.map(Py::from),
             orchestrator,
         })
     }
 
-    /// Begins to answer a request. `owner` is a name, `None`, or the `Refusal` of the request.
+    /// Begins to answer a request. `owner` is a name, `None`, or the `Refusal` of the request, and
+    /// `peer` the name of the connection's other end, if it has one.
+    #[expect(clippy::too_many_arguments, reason = "the parts of an ASGI scope")]
     fn exchange(
         &self,
         py: Python<'_>,
@@ -176,6 +212,7 @@ impl Service {
         target: &str,
         headers: &Bound<'_, PyAny>,
         owner: Option<&Bound<'_, PyAny>>,
+        peer: Option<&str>,
         variables: Py<PyAny>,
     ) -> PyResult<Exchange> {
         let event_loop = EventLoop::current(py)?;
@@ -185,6 +222,9 @@ impl Service {
             .body(Body::new(feed.body()))
             .map_err(invalid)?;
         request.extensions_mut().insert(request_owner(owner)?);
+        if let Some(peer) = peer {
+            request.extensions_mut().insert(Peer::new(peer));
+        }
         let router = self.router.clone();
         let responding = Box::pin(async move {
             match router.oneshot(request).await {
@@ -210,14 +250,14 @@ impl Service {
         target: String,
         headers: &Bound<'_, PyAny>,
         owner: Option<&Bound<'_, PyAny>>,
+        peer: Option<&str>,
     ) -> PyResult<Promise> {
         let event_loop = EventLoop::current(py)?;
         self.orchestrator.set_home(&event_loop);
-        let (router, owner) = (self.router.clone(), request_owner(owner)?);
-        let headers = header_map(headers)?;
-        Ok(Promise::new(socket::open(
-            event_loop, router, owner, target, headers,
-        )))
+        let who = (request_owner(owner)?, peer.map(Peer::new));
+        let (router, headers) = (self.router.clone(), header_map(headers)?);
+        let opening = socket::open(event_loop, router, who, target, headers);
+        Ok(Promise::new("Service.websocket()", opening))
     }
 
     fn openapi(&self) -> PyResult<String> {
@@ -230,12 +270,15 @@ impl Service {
     fn shut_down(&self, py: Python<'_>) -> PyResult<()> {
         let event_loop = EventLoop::current(py)?;
         event_loop.enter(py, || self.service.shut_down());
+        if let Some(turns) = &self.own_turns {
+            event_loop.enter(py, || turns.get().shut_down());
+        }
         Ok(())
     }
 
     fn drained(&self) -> Promise {
         let service = self.service.clone();
-        Promise::new(async move {
+        Promise::new("Service.drained()", async move {
             service.drained().await;
             outcome(|py| Ok(py.None()))
         })
@@ -245,6 +288,19 @@ impl Service {
     fn active(&self) -> usize {
         self.group.active()
     }
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> Refusal {
+    let message = format!("{} does not support {method}.", uri.path());
+    Refusal::permanent(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+}
+
+async fn unknown_route(method: Method, uri: Uri) -> Refusal {
+    let message = format!(
+        "There is no route {method} {}; ask for example POST /v1/turns.",
+        uri.path()
+    );
+    Refusal::permanent(StatusCode::NOT_FOUND, "not_found", message)
 }
 
 fn invalid(error: impl std::fmt::Display) -> PyErr {

@@ -13,7 +13,7 @@ use ragwire::{Failure, SendError};
 use crate::event::{self, Event};
 use crate::event_loop::{EventLoop, lock};
 use crate::promise::{Done, Outcome, Promise};
-use crate::{errors, json};
+use crate::{errors, json, misuse};
 
 /// Longer texts are sent in pieces of this size, as by `ragwire::Sink::send`.
 const MAX_PIECE_BYTES: usize = 16 * 1024;
@@ -65,7 +65,7 @@ impl Sink {
                 Owned::Event(event) => sink.send(event).await,
             })
         };
-        let promise = Promise::new(sending).or_if_unawaited(move || lose(&unsent));
+        let promise = Promise::new("sink.text()", sending).or_if_unawaited(move || lose(&unsent));
         Ok(Py::new(py, promise)?.into_any())
     }
 
@@ -116,15 +116,18 @@ fn sent_outcome(sent: Result<(), SendError>) -> Outcome {
 
 #[pymethods]
 impl Sink {
-    fn text(&self, py: Python<'_>, text: &Bound<'_, PyString>) -> PyResult<Py<PyAny>> {
-        self.send_text(py, text)
+    fn text(&self, py: Python<'_>, text: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        match text.cast::<PyString>() {
+            Ok(text) => self.send_text(py, text),
+            Err(_) => Err(misuse::no_text("sink.text", text)),
+        }
     }
 
     #[pyo3(signature = (name, /, data=None, **members))]
     fn event(
         &self,
         py: Python<'_>,
-        name: &str,
+        name: &Bound<'_, PyAny>,
         data: Option<&Bound<'_, PyAny>>,
         members: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
@@ -139,10 +142,7 @@ impl Sink {
         if let Ok(event) = item.cast::<Event>() {
             return self.send_event(py, event.get().0.clone());
         }
-        Err(PyTypeError::new_err(format!(
-            "a sink takes str and Event, not {}",
-            item.get_type().name()?
-        )))
+        Err(misuse::no_item(item))
     }
 
     #[pyo3(signature = (prompt, *, kind=None, options=None, request_id=None, within=300.0, shown_elsewhere=false))]
@@ -174,7 +174,7 @@ impl Sink {
         }
         ask = ask.within(seconds(py, "within", within)?);
         let sink = self.sink.clone();
-        self.wait(py, async move {
+        self.wait(py, "sink.ask()", async move {
             let answer = sink.ask(ask).await;
             outcome(move |py| match answer {
                 Ok(answer) => Ok(json::from_value(py, &answer)?.unbind()),
@@ -207,7 +207,7 @@ impl Sink {
         }
         authorize = authorize.within(seconds(py, "within", within)?);
         let sink = self.sink.clone();
-        self.wait(py, async move {
+        self.wait(py, "sink.authorize()", async move {
             let authorized = sink.authorize(authorize).await;
             outcome(move |py| match authorized {
                 Ok(outcome) => Ok(PyString::new(py, outcome.as_str()).into_any().unbind()),
@@ -233,12 +233,12 @@ impl Sink {
 
 impl Sink {
     /// Returns an awaitable on the loop's thread, and waits on others.
-    fn wait<F>(&self, py: Python<'_>, future: F) -> PyResult<Py<PyAny>>
+    fn wait<F>(&self, py: Python<'_>, call: &'static str, future: F) -> PyResult<Py<PyAny>>
     where
         F: Future<Output = Outcome> + Send + 'static,
     {
         if self.event_loop.is_here() {
-            return Ok(Py::new(py, Promise::new(future))?.into_any());
+            return Ok(Py::new(py, Promise::new(call, future))?.into_any());
         }
         let runtime = self.event_loop.runtime().clone();
         let outcome = Mutex::new(None);

@@ -17,7 +17,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
-use ragwire_endpoints::SocketSlot;
+use ragwire_endpoints::{Peer, SocketSlot};
 use tokio::io::DuplexStream;
 use tokio::sync::Mutex;
 use tokio_tungstenite::WebSocketStream;
@@ -48,12 +48,12 @@ fn is_of_handshake(name: &HeaderName) -> bool {
     *name == CONNECTION || *name == UPGRADE || name.as_str().starts_with("sec-websocket-")
 }
 
-/// Opens the WebSocket at `target`. The result is a `WebSocket`, or the status, the headers and the
+/// Opens the WebSocket at `target` for an owner and a peer. The result is a `WebSocket`, or the status, the headers and the
 /// body of the refusal.
 pub(crate) async fn open(
     event_loop: Arc<EventLoop>,
     router: axum::Router,
-    owner: RequestOwner,
+    (owner, peer): (RequestOwner, Option<Peer>),
     target: String,
     headers: HeaderMap,
 ) -> Outcome {
@@ -63,6 +63,9 @@ pub(crate) async fn open(
     let service = service_fn(move |mut request: Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(owner.clone());
         request.extensions_mut().insert(theirs.clone());
+        if let Some(peer) = &peer {
+            request.extensions_mut().insert(peer.clone());
+        }
         router.clone().oneshot(request.map(Body::new))
     });
     let connection = http1::Builder::new()
@@ -140,7 +143,7 @@ impl WebSocket {
             Err(_) => Message::text(message.cast::<PyString>()?.to_str()?),
         };
         let sender = Arc::clone(&self.sender);
-        Ok(Promise::new(async move {
+        Ok(Promise::new("WebSocket.send()", async move {
             match sender.lock().await.send(message).await {
                 Ok(()) => outcome(|py| Ok(py.None())),
                 Err(error) => failed(&error),
@@ -152,7 +155,7 @@ impl WebSocket {
     /// reason with which the socket is closed.
     fn receive(&self) -> Promise {
         let receiver = Arc::clone(&self.receiver);
-        Promise::new(async move {
+        Promise::new("WebSocket.receive()", async move {
             loop {
                 match receiver.lock().await.next().await {
                     Some(Ok(Message::Text(text))) => {

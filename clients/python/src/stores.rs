@@ -1,13 +1,17 @@
 //! Journals, sessions and turn groups.
 
+use std::sync::Mutex;
+
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use ragwire::session::{SessionLimits, Sessions as CoreSessions};
 use ragwire::turn::{
-    Durability, Journal as CoreJournal, JournalLimits, RedisOptions, TurnGroup as CoreGroup, TurnId,
+    Durability, Journal as CoreJournal, JournalLimits, RedisOptions, TurnGroup as CoreGroup,
+    TurnGroupBuilder, TurnId,
 };
 use serde_json::Value;
 
+use crate::event_loop::lock;
 use crate::options::Options;
 use crate::promise::Promise;
 use crate::sink::outcome;
@@ -74,7 +78,8 @@ fn journal_limits(options: &mut Options<'_>) -> PyResult<JournalLimits> {
 }
 
 fn turn_id(py: Python<'_>, id: &str) -> PyResult<TurnId> {
-    TurnId::parse(id).ok_or_else(|| errors::option(py, "a turn ID has 32 hexadecimal digits"))
+    let message = || format!("a turn ID has 32 hexadecimal digits: {id:?}");
+    TurnId::parse(id).ok_or_else(|| errors::option(py, message()))
 }
 
 #[pymethods]
@@ -96,6 +101,7 @@ impl Journal {
         let redis = redis_options(&mut options, url)?;
         options.finish()?;
         Ok(runtime::promise(
+            "Journal.redis()",
             move || CoreJournal::redis(redis, limits),
             |py, journal| match journal {
                 Ok(journal) => Ok(Py::new(py, Self(journal))?.into_any()),
@@ -107,7 +113,7 @@ impl Journal {
     #[pyo3(signature = (turn_id, *, owner="", index=0))]
     fn resume(&self, py: Python<'_>, turn_id: &str, owner: &str, index: u64) -> PyResult<Promise> {
         let (journal, id, owner) = (self.0.clone(), self::turn_id(py, turn_id)?, owner.to_owned());
-        Ok(Promise::new(async move {
+        Ok(Promise::new("journal.resume()", async move {
             let resumed = journal.resume(id, &owner, index).await;
             outcome(move |py| match resumed {
                 Ok(turn) => Ok(Py::new(py, Turn::resumed(py, turn)?)?.into_any()),
@@ -119,7 +125,7 @@ impl Journal {
     #[pyo3(signature = (turn_id, *, owner=""))]
     fn stop(&self, py: Python<'_>, turn_id: &str, owner: &str) -> PyResult<Promise> {
         let (journal, id, owner) = (self.0.clone(), self::turn_id(py, turn_id)?, owner.to_owned());
-        Ok(Promise::new(async move {
+        Ok(Promise::new("journal.stop()", async move {
             let stopped = journal.stop(id, &owner).await;
             outcome(move |py| match stopped {
                 Ok(stopped) => Ok(json::from_value(py, &Value::Bool(stopped))?.unbind()),
@@ -139,7 +145,7 @@ impl Journal {
     ) -> PyResult<Promise> {
         let (journal, id, owner) = (self.0.clone(), self::turn_id(py, turn_id)?, owner.to_owned());
         let answer = json::to_value(answer)?;
-        Ok(Promise::new(async move {
+        Ok(Promise::new("journal.answer()", async move {
             let answered = journal.answer(id, &owner, &request_id, answer).await;
             outcome(move |py| match answered {
                 Ok(_) => Ok(py.None()),
@@ -151,7 +157,7 @@ impl Journal {
     #[pyo3(signature = (lane, *, owner=""))]
     fn latest(&self, lane: String, owner: &str) -> Promise {
         let (journal, owner) = (self.0.clone(), owner.to_owned());
-        Promise::new(async move {
+        Promise::new("journal.latest()", async move {
             let latest = journal.latest(&lane, &owner).await;
             outcome(move |py| match latest {
                 Ok(id) => Ok(id.map(|id| id.to_string()).into_pyobject(py)?.unbind()),
@@ -223,6 +229,7 @@ impl Sessions {
         let limits = session_limits(&mut options)?;
         options.finish()?;
         Ok(runtime::promise(
+            "Sessions.open()",
             move || CoreSessions::open(path, limits),
             Self::opened,
         ))
@@ -236,6 +243,7 @@ impl Sessions {
         let redis = redis_options(&mut options, url)?;
         options.finish()?;
         Ok(runtime::promise(
+            "Sessions.redis()",
             move || async move { CoreSessions::redis(&redis, limits).await },
             Self::opened,
         ))
@@ -256,8 +264,35 @@ impl Sessions {
 
 /// A group of turns, which limits how many run and wait.
 #[pyclass(frozen, module = "ragwire")]
-#[derive(Clone)]
-pub(crate) struct TurnGroup(pub(crate) CoreGroup);
+pub(crate) struct TurnGroup {
+    limits: TurnGroupBuilder,
+    /// The limit per owner that was set.
+    pub(crate) max_per_owner: Option<usize>,
+    state: Mutex<GroupState>,
+}
+
+struct GroupState {
+    group: CoreGroup,
+    is_shut_down: bool,
+}
+
+impl TurnGroup {
+    pub(crate) fn group(&self) -> CoreGroup {
+        lock(&self.state).group.clone()
+    }
+
+    /// Returns a group that accepts turns: a new one with the same limits after `shut_down`.
+    pub(crate) fn open_group(&self) -> CoreGroup {
+        let mut state = lock(&self.state);
+        if state.is_shut_down {
+            *state = GroupState {
+                group: self.limits.build(),
+                is_shut_down: false,
+            };
+        }
+        state.group.clone()
+    }
+}
 
 #[pymethods]
 impl TurnGroup {
@@ -275,30 +310,48 @@ impl TurnGroup {
         if let Some(after) = options.seconds("queue_timeout")? {
             group = group.queue_timeout(after);
         }
-        if let Some(turns) = options.take("max_per_owner")? {
+        let max_per_owner = options.take("max_per_owner")?;
+        if let Some(turns) = max_per_owner {
             group = group.max_per_owner(turns);
         }
+        if let Some(turns) = options.take("max_active_per_client")? {
+            group = group.max_active_per_client(turns);
+        }
+        if let Some(turns) = options.take("max_queued_per_client")? {
+            group = group.max_queued_per_client(turns);
+        }
         options.finish()?;
-        Ok(Self(group.build()))
+        Ok(Self {
+            limits: group,
+            max_per_owner,
+            state: Mutex::new(GroupState {
+                group: group.build(),
+                is_shut_down: false,
+            }),
+        })
     }
 
     #[getter]
     fn active(&self) -> usize {
-        self.0.active()
+        self.group().active()
     }
 
     #[getter]
     fn queued(&self) -> usize {
-        self.0.queued()
+        self.group().queued()
     }
 
-    fn shut_down(&self) {
-        self.0.shut_down();
+    pub(crate) fn shut_down(&self) {
+        let mut state = lock(&self.state);
+        state.is_shut_down = true;
+        let group = state.group.clone();
+        drop(state);
+        group.shut_down();
     }
 
     fn drained(&self) -> Promise {
-        let group = self.0.clone();
-        Promise::new(async move {
+        let group = self.group();
+        Promise::new("turns.drained()", async move {
             group.drained().await;
             outcome(|py| Ok(py.None()))
         })

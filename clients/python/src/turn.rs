@@ -19,7 +19,7 @@ use crate::question::Question;
 use crate::sink::outcome;
 use crate::stores::{Journal, TurnGroup};
 use crate::wire::{self, WireOptions};
-use crate::{errors, json};
+use crate::{errors, json, misuse};
 
 /// One question, answered in the background, and everything sent back for it.
 #[pyclass(frozen, module = "ragwire._ragwire")]
@@ -111,7 +111,12 @@ fn disconnect(options: &mut Options<'_>) -> PyResult<Disconnect> {
             }
         };
     }
-    let grace = crate::sink::seconds(py, "on_disconnect", policy.extract()?)?;
+    let Ok(seconds) = policy.extract() else {
+        let shown = misuse::shown(&policy);
+        let message = format!("on_disconnect must be cancel, run_to_end or seconds, not {shown}");
+        return Err(errors::option(py, message));
+    };
+    let grace = crate::sink::seconds(py, "on_disconnect", seconds)?;
     Ok(Disconnect::grace(grace))
 }
 
@@ -150,6 +155,9 @@ impl Turn {
         if let Some(bytes) = options.take("max_queue_bytes")? {
             queue = queue.max_bytes(bytes);
         }
+        if let Some(bytes) = options.take("max_event_bytes")? {
+            queue = queue.max_event_bytes(bytes);
+        }
         builder = builder.queue(queue);
         if let Some(mode) = options.take::<String>("mode")? {
             builder = builder.mode(mode);
@@ -161,13 +169,16 @@ impl Turn {
             builder = builder.journal(&journal.0);
         }
         if let Some(group) = options.take::<PyRef<'_, TurnGroup>>("group")? {
-            builder = builder.group(&group.0);
+            builder = builder.group(&group.group());
         }
         if let Some(owner) = options.take::<String>("owner")? {
             builder = builder.owner(owner);
         }
         if let Some(lane) = options.take::<String>("lane")? {
             builder = builder.lane(lane);
+        }
+        if let Some(client) = options.take::<String>("client")? {
+            builder = builder.client(client);
         }
         options.finish()?;
         let (run, variables) = (Arc::new(run), Some(Arc::new(variables)));
@@ -192,7 +203,7 @@ impl Turn {
                 return Err(PyRuntimeError::new_err("a turn is committed once"));
             }
         };
-        Ok(Promise::new(async move {
+        Ok(Promise::new("turn.commit()", async move {
             let committed = pending.commit().await;
             outcome(move |py| match committed {
                 Ok(turn) => {
@@ -222,13 +233,13 @@ impl Turn {
         let response = response.map(Body::new);
         let exchange = Exchange::ready(Arc::clone(&self.event_loop), self.handle.clone(), response);
         py.import("ragwire._response")?
-            .getattr("make")?
+            .getattr("Stream")?
             .call1((exchange,))
     }
 
     fn collect(&self) -> PyResult<Promise> {
         let turn = self.take()?;
-        Ok(Promise::new(async move {
+        Ok(Promise::new("turn.collect()", async move {
             let collected = turn.collect().await;
             outcome(move |py| match collected {
                 Ok(collected) => Ok(complete(py, &collected)?.into_any().unbind()),
@@ -281,7 +292,10 @@ fn question(question: Option<&Bound<'_, PyAny>>) -> PyResult<ragwire::Question> 
     if let Ok(question) = question.cast::<Question>() {
         return Ok(question.get().0.clone());
     }
-    Ok(ragwire::Question::new(question.extract::<String>()?))
+    match question.cast::<PyString>() {
+        Ok(prompt) => Ok(ragwire::Question::new(prompt.to_str()?)),
+        Err(_) => Err(misuse::no_question(question)),
+    }
 }
 
 /// Returns a complete turn as a dictionary.

@@ -167,6 +167,32 @@ async def test_the_bytes_of_an_async_response_of_httpx_are_read() -> None:
         assert [item async for item in ragwire.decode("framed", response.aiter_bytes())] == ITEMS
 
 
+async def test_an_async_response_of_httpx_itself_is_refused_with_the_fix() -> None:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(body=STREAM)
+
+    app = web.Application()
+    app.router.add_get("/", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    url = f"http://127.0.0.1:{runner.addresses[0][1]}/"
+    async with httpx.AsyncClient() as client, client.stream("GET", url) as response:
+        with pytest.raises(TypeError, match=r"response of httpx.AsyncClient: pass response.aiter_bytes\(\)"):
+            ragwire.decode("framed", response)
+        assert [item async for item in ragwire.decode("framed", response.aiter_bytes())] == ITEMS
+    await runner.cleanup()
+
+    async def fetch() -> bytes:
+        return STREAM
+
+    unawaited = fetch()
+    with pytest.raises(TypeError, match="not coroutine: await it first"):
+        ragwire.decode("framed", unawaited)  # type: ignore[call-overload]
+    await unawaited
+
+
 async def test_a_response_of_aiohttp_is_read() -> None:
     async def answer(request: web.Request) -> web.Response:
         return web.Response(body=STREAM)

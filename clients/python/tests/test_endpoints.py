@@ -5,19 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 import shutil
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import fastapi
 import httpx
 import pytest
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.testclient import TestClient
 
 import ragwire
+from ragwire import _decode, _endpoints
 from conftest import PATIENCE, Serve, ask, text_of, wait_until
 
 
@@ -29,7 +35,7 @@ async def echo(question: ragwire.Question, sink: ragwire.Sink) -> None:
     ("options", "problem"),
     [
         ({"protocols": ["smtp"]}, "unknown protocol \"smtp\"; known: rag, turns, ai_sdk"),
-        ({"protocols": "turns"}, "must be a list of strings"),
+        ({"protocols": "turns"}, "must be a list of str"),
         ({"idle": -1}, "idle must be a number of seconds from 0"),
         ({"max_question_bytes": -1}, "max_question_bytes"),
         ({"prefix": "/{a}"}, "prefix must be a plain path"),
@@ -48,11 +54,13 @@ def test_unknown_options_are_refused() -> None:
         ragwire.Journal(max_turn=1)  # type: ignore[call-arg]
 
 
-def test_the_options_have_the_defaults_of_rust() -> None:
-    """The signature repeats them for editors; the extension has its own where an option is absent."""
-    given = ragwire.Endpoints(echo)
-    assert given.openapi()["paths"] == ragwire.Endpoints(echo, prefix="", protocols=None).openapi()["paths"]
-    assert len(ragwire.PROTOCOLS) == 13
+def test_the_names_in_the_types_are_those_of_rust() -> None:
+    """Editors complete them."""
+    assert get_args(_endpoints.Protocol) == ragwire.PROTOCOLS
+    stub = resources.files("ragwire").joinpath("_ragwire.pyi").read_text()
+    names = re.findall(r'"(\w+)"', stub.partition("_WireName = Literal[")[2].partition("]")[0])
+    assert names == list(ragwire.WIRES)
+    assert list(get_args(_decode.Wire)) == list(ragwire.DECODED_WIRES)
 
 
 def test_protocols_and_prefix_select_the_routes(serve: Serve) -> None:
@@ -132,17 +140,23 @@ def test_a_route_of_ones_own_returns_the_response(serve: Serve) -> None:
     journal = ragwire.Journal(keep=60)
 
     @app.post("/chat")
-    async def chat(prompt: str, wire: str = "ai-sdk") -> fastapi.Response:
-        try:
-            turn = await ragwire.Turn.start(answer, prompt, journal=journal).commit()
-        except ragwire.Rejected as rejected:
-            return fastapi.responses.JSONResponse(rejected.body(), rejected.status)
-        return turn.response(wire)  # type: ignore[return-value]
+    async def chat(prompt: str, tasks: fastapi.BackgroundTasks, wire: str = "ai-sdk") -> ragwire.Response:
+        tasks.add_task(finished.append, prompt)
+        turn = await ragwire.Turn.start(answer, prompt, journal=journal).commit()
+        response = turn.response(wire)
+        response.headers["x-app"] = "acme"
+        return response
 
     @app.get("/chat/{turn_id}")
     async def resume(turn_id: str, index: int) -> fastapi.Response:
         turn = await journal.resume(turn_id, index=index)
-        return turn.response("sse")  # type: ignore[return-value]
+        return turn.response("sse")
+
+    @app.exception_handler(ragwire.Rejected)
+    async def rejected(request: fastapi.Request, error: ragwire.Rejected) -> ragwire.Response:
+        return error.response()
+
+    finished: list[str] = []
 
     async def answer(question: ragwire.Question, sink: ragwire.Sink) -> ragwire.Metadata:
         if question.prompt == "fail":
@@ -155,6 +169,8 @@ def test_a_route_of_ones_own_returns_the_response(serve: Serve) -> None:
     response = httpx.post(f"{server.url}/chat", params={"prompt": "why?"}, timeout=PATIENCE)
     assert response.headers["content-type"] == "text/event-stream"
     assert response.headers["x-vercel-ai-ui-message-stream"] == "v1"
+    assert response.headers["x-app"] == "acme"
+    wait_until(lambda: finished == ["why?"])
     assert response.text.endswith("data: [DONE]\n\n")
     assert "Forty-two." in response.text
     for wire in ragwire.WIRES:
@@ -164,10 +180,92 @@ def test_a_route_of_ones_own_returns_the_response(serve: Serve) -> None:
     resumed = httpx.get(f"{server.url}/chat/{response.headers['x-ragwire-turn']}", params={"index": 1})
     assert "Forty-two." in resumed.text
     assert "bm25" not in resumed.text
-    rejected = httpx.post(f"{server.url}/chat", params={"prompt": "fail"}, timeout=PATIENCE)
-    assert (rejected.status_code, rejected.json()["error"]["code"]) == (500, "quota")
+    rejected_ = httpx.post(f"{server.url}/chat", params={"prompt": "fail"}, timeout=PATIENCE)
+    assert (rejected_.status_code, rejected_.json()["error"]["code"]) == (500, "quota")
+    assert rejected_.headers["content-type"] == "application/json"
+    assert rejected_.json()["error"]["request_id"]
+    gone = httpx.get(f"{server.url}/chat/{'0' * 32}", params={"index": 0}, timeout=PATIENCE)
+    assert (gone.status_code, gone.json()["error"]["code"]) == (404, "unknown_turn")
     unknown = httpx.post(f"{server.url}/chat", params={"prompt": "?", "wire": "smtp"}, timeout=PATIENCE)
     assert unknown.status_code == 500
+
+
+async def test_a_busy_group_is_a_rejection_with_the_time_to_retry() -> None:
+    group = ragwire.TurnGroup(max_active=1)
+
+    async def answer(question: ragwire.Question, sink: ragwire.Sink) -> None:
+        await sink.text("Forty")
+        await asyncio.Event().wait()
+
+    first = await ragwire.Turn.start(answer, group=group).commit()
+    with pytest.raises(ragwire.Rejected) as rejected:
+        await ragwire.Turn.start(answer, group=group).commit()
+    response = rejected.value.response()
+    assert (response.status_code, response.headers["retry-after"]) == (503, "5")
+    assert json.loads(bytes(response.body)) == rejected.value.body()
+    first.stop()
+
+
+def test_middleware_of_fastapi_passes_the_stream_on_as_it_is_made(serve: Serve) -> None:
+    goes_on = threading.Event()
+
+    async def answer(question: ragwire.Question, sink: ragwire.Sink) -> None:
+        await sink.text("Forty")
+        await asyncio.to_thread(goes_on.wait)
+        await sink.text("-two.")
+
+    app = fastapi.FastAPI()
+
+    @app.middleware("http")
+    async def timed(request: fastapi.Request, call_next: Any) -> fastapi.Response:
+        response: fastapi.Response = await call_next(request)
+        response.headers["x-timed"] = "yes"
+        return response
+
+    app.add_middleware(GZipMiddleware)
+    app.mount("/", ragwire.Endpoints(answer))
+    server = serve(app)
+    accept = {"accept": "text/event-stream", "accept-encoding": "gzip"}
+    with httpx.stream("POST", f"{server.url}/v1/turns", json={"prompt": "?"}, headers=accept, timeout=PATIENCE) as response:
+        assert response.headers["x-timed"] == "yes"
+        body = response.iter_text()
+        seen = next(body)
+        assert "Forty" in seen and not goes_on.is_set()
+        goes_on.set()
+        assert "-two." in seen + "".join(body)
+
+
+def test_each_test_client_begins_a_lifespan_of_its_own() -> None:
+    turns = ragwire.TurnGroup(max_active=1, max_per_owner=1)
+    for options in ({}, {"turns": turns}):
+        endpoints = ragwire.Endpoints(echo, **options)
+        app = fastapi.FastAPI(lifespan=endpoints.lifespan)
+        app.mount("/", endpoints)
+        for _ in range(2):
+            with TestClient(app) as client:
+                for _ in range(2):
+                    answered = client.post("/v1/turns", json={"prompt": "?"}, headers={"accept": "application/x-ndjson"})
+                    assert text_of([json.loads(line) for line in answered.text.splitlines() if line]) == ": ? after 0"
+
+
+async def test_a_group_that_was_shut_down_is_used_again_by_new_endpoints() -> None:
+    turns = ragwire.TurnGroup(max_active=1, max_per_owner=1)
+    turns.shut_down()
+    with pytest.raises(ragwire.Rejected) as rejected:
+        await ragwire.Turn.start(echo, "?", group=turns).commit()
+    assert rejected.value.status == 503
+    ragwire.Endpoints(echo, turns=turns)
+    turn = await ragwire.Turn.start(echo, "?", group=turns).commit()
+    assert (await turn.collect())["status"] == "completed"
+
+
+def test_an_unknown_route_and_a_wrong_method_are_named(serve: Serve) -> None:
+    server = serve(ragwire.Endpoints(echo))
+    unknown, wrong = httpx.get(f"{server.url}/nope"), httpx.get(f"{server.url}/v1/turns")
+    assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "not_found")
+    assert "no route GET /nope" in unknown.json()["error"]["message"]
+    assert (wrong.status_code, wrong.json()["error"]["code"]) == (405, "method_not_allowed")
+    assert "/v1/turns does not support GET" in wrong.json()["error"]["message"]
 
 
 def test_a_human_answers_over_http(serve: Serve) -> None:

@@ -54,6 +54,19 @@ def test_the_frontend_of_the_adr_shows_events_text_and_metadata(example: Any) ->
         assert shown["metadata"]["tools_used"] == ["bm25_search"]
 
 
+async def test_the_collector_has_the_events_that_the_sink_got(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    collect_evidence = importlib.import_module("evidence").collect_evidence
+    streamed: list[dict[str, Any]] = []
+
+    async def event_sink(name: str, **members: Any) -> None:
+        streamed.append({"event": name, **members})
+
+    both = await collect_evidence("Trailer, please", event_sink)
+    assert both.events == streamed and len(streamed) == 4
+    assert (await collect_evidence("Trailer, please")).events == streamed
+
+
 def test_a_second_search_is_seen_before_the_answer(example: Any) -> None:
     shown = read(example.app, "Trailer, please")
     assert [event["event"] for event in shown["events"]] == ["search", "review", "search", "review"]

@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import logging
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
 import pytest
@@ -61,6 +61,42 @@ async def test_an_async_generator_yields_text_events_and_metadata() -> None:
     turn = await collect(answer)
     assert (turn["text"], turn["events"]) == ("Forty-two.", [{"event": "my_step", "data": {"n": 1}}])
     assert turn["metadata"].mode == "direct"
+
+
+async def test_a_plain_generator_runs_in_a_thread() -> None:
+    threads: list[threading.Thread] = []
+    closed = threading.Event()
+
+    def answer(question: ragwire.Question) -> Iterator[str | ragwire.Event | ragwire.Metadata]:
+        threads.append(threading.current_thread())
+        try:
+            yield ragwire.Event("search", tool="bm25")
+            for _ in range(1000):
+                yield "x" * 100
+            yield ragwire.Metadata(mode="direct")
+        finally:
+            closed.set()
+
+    turn = await collect(answer)
+    assert (turn["text"], turn["events"][0]["tool"]) == ("x" * 100_000, "bm25")
+    assert turn["metadata"].mode == "direct"
+    assert threads[0] is not threading.current_thread()
+    assert closed.is_set()
+
+
+async def test_a_plain_generator_is_closed_when_its_turn_is_stopped() -> None:
+    closed = threading.Event()
+
+    def answer(question: ragwire.Question) -> Iterator[str]:
+        try:
+            while True:
+                yield "x" * 1000
+        finally:
+            closed.set()
+
+    turn = await ragwire.Turn.start(answer).commit()
+    assert turn.stop()
+    assert await asyncio.to_thread(closed.wait, PATIENCE)
 
 
 async def test_an_object_with_call_is_an_orchestrator() -> None:
@@ -130,7 +166,7 @@ async def test_a_wrong_result_fails_the_turn(caplog: pytest.LogCaptureFixture) -
 
     with pytest.raises(ragwire.Rejected):
         await collect(answer)
-    assert "returns Metadata or None, not str" in caplog.text
+    assert "returns ragwire.Metadata or None, not str" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -139,7 +175,7 @@ async def test_a_wrong_result_fails_the_turn(caplog: pytest.LogCaptureFixture) -
         ("search", None, {}, "missing field `tool`"),
         ("search", None, {"tool": "bm25", "querry": "x"}, "unknown member `querry`"),
         ("search", None, {"tool": 1}, "expected a string"),
-        ("search", {"tool": "bm25"}, {}, "missing field `tool`"),
+        ("search", {"tool": "bm25"}, {}, "members are keyword arguments"),
         ("review", None, {"verdict": "maybe"}, "unknown variant"),
         ("", None, {}, "event name"),
         ("a\nb", None, {}, "event name"),

@@ -1,7 +1,13 @@
 """What the installed package contains."""
 
 import ast
+import json
+import os
+import re
+import subprocess
+import sys
 from importlib import metadata, resources
+from pathlib import Path
 
 import pytest
 import ragwire
@@ -15,6 +21,39 @@ def test_the_wheel_has_types_and_licence_texts() -> None:
     assert resources.files("ragwire").joinpath("py.typed").is_file()
     names = {file.name for file in metadata.files("ragwire") or []}
     assert {"LICENSE-MIT", "LICENSE-APACHE"} <= names
+
+
+def test_every_public_name_has_a_type_and_a_docstring() -> None:
+    """As pyright sees the installed package."""
+    bin = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--ignoreexternal", "--outputjson"]
+    run = subprocess.run([*command, "--verifytypes", "ragwire"], env={**os.environ, "PATH": bin}, capture_output=True, text=True)
+    report = json.loads(run.stdout)["typeCompleteness"]
+    problems = [
+        f"{symbol['name']}: {each['message']}"
+        for symbol in report["symbols"]
+        for each in symbol.get("diagnostics", ())
+        if each["severity"] == "error"
+    ]
+    assert problems == []
+    assert report["exportedSymbolCounts"]["withKnownType"] > 500
+    public = {name: getattr(ragwire, name) for name in ragwire.__all__}
+    assert [name for name, each in public.items() if isinstance(each, type) and not each.__doc__] == []
+
+
+USE = Path(__file__).parent / "typed" / "use.py"
+
+
+@pytest.mark.parametrize("checker", ["mypy", "pyright"])
+def test_type_checkers_accept_an_application_and_find_its_mistakes(checker: str, tmp_path: Path) -> None:
+    (tmp_path / "use.py").write_text(USE.read_text())
+    options = ["--strict"] if checker == "mypy" else ["--pythonpath", sys.executable]
+    run = subprocess.run(
+        [sys.executable, "-m", checker, *options, "use.py"], cwd=tmp_path, capture_output=True, text=True
+    )
+    found = {int(line) for line in re.findall(r"use\.py:(\d+)(?::\d+)?(?: -|:) error", run.stdout)}
+    wrong = {number for number, line in enumerate(USE.read_text().splitlines(), 1) if line.endswith("# wrong")}
+    assert found == wrong, run.stdout
 
 
 @pytest.mark.parametrize("adapter", ["langgraph", "llama_index", "haystack", "openai"])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -22,6 +24,8 @@ import ragwire
 
 async def answer(question, sink):
     await sink.event("search", tool="bm25", query=question.prompt)
+    if question.prompt == "wait":
+        await asyncio.Event().wait()
     for token in ("Forty", "-", "two."):
         await sink.text(token)
         await asyncio.sleep(0)
@@ -40,12 +44,22 @@ COMMANDS = {
 }
 
 
+GRACE = {"uvicorn": ["--timeout-graceful-shutdown", "1"], "hypercorn": ["--graceful-timeout", "1"]}
+"""How long a server waits for open streams before it cancels them, in seconds."""
+
+
 @pytest.fixture(params=COMMANDS)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    with running(COMMANDS[request.param], tmp_path) as (url, _):
+        yield url
+
+
+@contextmanager
+def running(arguments: list[str], tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     (tmp_path / "app.py").write_text(APP)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = str(listener.getsockname()[1])
-    command = [part.format(port=port) for part in COMMANDS[request.param]]
+    command = [part.format(port=port) for part in arguments]
     with (tmp_path / "log").open("w") as log:
         server = subprocess.Popen(
             [sys.executable, "-m", *command], cwd=tmp_path, stdout=log, stderr=subprocess.STDOUT
@@ -60,7 +74,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
     try:
         wait_until(is_up)
-        yield f"http://127.0.0.1:{port}"
+        yield f"http://127.0.0.1:{port}", server
     finally:
         server.terminate()
         server.wait(PATIENCE)
@@ -81,6 +95,24 @@ def test_a_turn_is_answered_over_http_and_over_the_websocket(url: str) -> None:
     missing = httpx.get(f"{url}/v1/turns/{'0' * 32}/stream", timeout=PATIENCE)
     assert missing.status_code == 404
     assert asyncio.run(over_websocket(url)) == "Forty-two."
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("name", ["uvicorn-asyncio", "uvicorn-uvloop", "hypercorn", "hypercorn-uvloop"])
+def test_a_signal_ends_an_open_turn_with_its_terminal(name: str, number: signal.Signals, tmp_path: Path) -> None:
+    """granian gives an app no sign before its streams have ended."""
+    command = [*COMMANDS[name], *GRACE[name.partition("-")[0]]]
+    with running(command, tmp_path) as (url, server):
+        body = b""
+        asked = {"json": {"prompt": "wait"}, "headers": {"accept": "application/x-ndjson"}}
+        with httpx.stream("POST", f"{url}/v1/turns", timeout=PATIENCE, **asked) as response:  # type: ignore[arg-type]
+            for part in response.iter_bytes():
+                if not body:
+                    server.send_signal(number)
+                body += part
+        end = json.loads(body.splitlines()[-1])
+        assert (end["end"], end["error"]["code"]) == ("failed", "shutting_down")
+        server.wait(PATIENCE)
 
 
 async def over_websocket(url: str) -> str:

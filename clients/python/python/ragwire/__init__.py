@@ -4,6 +4,8 @@ An orchestrator in Python emits events and text into a sink; ragwire serves them
 every frontend in that frontend's own protocol.
 """
 
+from typing import TYPE_CHECKING
+
 from ragwire import events
 from ragwire._client import Answer, AsyncAnswer, AsyncClient, Client
 from ragwire._decode import Decoder, Wire, decode
@@ -49,8 +51,10 @@ from ragwire._ragwire import (
     TurnGroup,
     __version__,
 )
-from ragwire._response import Response
 from ragwire._resume import Retry
+
+if TYPE_CHECKING:
+    from ragwire._response import Response
 
 __all__ = [
     "DECODED_WIRES",
@@ -102,3 +106,12 @@ __all__ = [
     "owner_header",
     "withdraw",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # With the first use, because it imports Starlette where that is installed.
+    if name == "Response":
+        from ragwire._response import Response
+
+        return Response
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

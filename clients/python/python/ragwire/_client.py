@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Literal, Optional, TypeVar, Union
 
 from ragwire._http import AsyncHttp, Httpx, LostError, async_http, short_body, short_body_async
 from ragwire._items import DisconnectedError, Item, TruncatedError
-from ragwire._resume import OwnWire, Reading, Request, Retry, Routes, accepted
+from ragwire._resume import ACCEPT, OwnWire, Reading, Request, Retry, Routes, accepted
 
 if TYPE_CHECKING:
     import aiohttp
     import httpx
+
+    from ragwire._ragwire import MessageRecord
+
+Mode = Literal["agentic", "direct"]
+Effort = Literal["none", "low", "medium", "high", "xhigh"]
 
 SILENCE_TIMEOUT = 60.0
 """How long a server may send nothing, in seconds. Ours sends a keep-alive every few seconds."""
@@ -119,13 +124,14 @@ class _Asking:
 
     def __init__(self, url: str, headers: Optional[Mapping[str, str]], wire: OwnWire, retry: Retry) -> None:
         self._routes = Routes(url, headers)
+        if wire not in ACCEPT:
+            known = ", ".join(ACCEPT)
+            raise ValueError(f"wire must be one of {known}, whose frames have an index, not {wire!r}")
         self._wire: OwnWire = wire
         self._retry = retry
 
-    def _ask(self, prompt: str, session_id: Optional[str], members: Mapping[str, Any]) -> Reading:
-        question: dict[str, Any] = {"prompt": prompt, **members}
-        if session_id is not None:
-            question["session_id"] = session_id
+    def _ask(self, **members: Any) -> Reading:
+        question = {name: value for name, value in members.items() if value is not None}
         return Reading(self._routes, self._wire, self._retry, self._routes.ask(self._wire, question), None, 0)
 
     def _resume(self, turn: str, start: int) -> Reading:
@@ -154,21 +160,55 @@ class Client(_Asking):
         timeout: float = SILENCE_TIMEOUT,
         http: Optional[httpx.Client] = None,
     ) -> None:
-        """`url` is where the endpoints are mounted; `headers` are sent with every request.
+        """Creates a client; nothing connects before the first request.
 
-        `timeout` is how long the server may send nothing, in seconds. `http` is used but not
-        closed.
+        Args:
+            url: Where the endpoints are, such as `http://localhost:8000/rag`.
+            headers: Sent with every request.
+            wire: How turns are read.
+            retry: How a lost connection is restored.
+            timeout: For how many seconds the server may send nothing.
+            http: A client of your own, with its own proxies and certificates. It is not closed.
+
+        Raises:
+            ValueError: The URL does not begin with `http://` or `https://`, or the wire is unknown.
+            ModuleNotFoundError: httpx is not installed.
         """
         super().__init__(url, headers, wire, retry)
         self._http = Httpx(http, timeout)
 
-    def ask(self, prompt: str, *, session_id: Optional[str] = None, **members: Any) -> Answer:
+    def ask(
+        self,
+        prompt: str,
+        *,
+        session_id: Optional[str] = None,
+        history: Optional[Sequence[MessageRecord]] = None,
+        mode: Optional[Mode] = None,
+        effort: Optional[Effort] = None,
+        review_enabled: Optional[bool] = None,
+        filter: object = None,
+        options: Optional[Mapping[str, Any]] = None,
+    ) -> Answer:
         """Ask a question; iterate over the result.
 
-        `members` are those of `POST /v1/turns`, such as `history` or `options`. The question is
-        sent once: a connection that breaks before the response begins is a DisconnectedError.
+        The server keeps the conversation of a `session_id`; a client that keeps it itself sends
+        `history`. `filter` says which documents to search, as the server's orchestrator defines it.
+        `options` are those that `POST /v1/turns` documents, such as `{"extra": {...}}`.
+
+        The question is sent once: a connection that breaks before the response begins is a
+        DisconnectedError.
         """
-        return Answer(self._http, self._ask(prompt, session_id, members))
+        reading = self._ask(
+            prompt=prompt,
+            session_id=session_id,
+            history=history,
+            mode=mode,
+            effort=effort,
+            review_enabled=review_enabled,
+            filter=filter,
+            options=options,
+        )
+        return Answer(self._http, reading)
 
     def resume(self, turn: str, start: int = 0) -> Answer:
         """Read a turn from the frame `start` on. A reader that has every frame gets no item."""
@@ -230,9 +270,30 @@ class AsyncClient(_Asking):
         super().__init__(url, headers, wire, retry)
         self._http = async_http(http, timeout)
 
-    def ask(self, prompt: str, *, session_id: Optional[str] = None, **members: Any) -> AsyncAnswer:
+    def ask(
+        self,
+        prompt: str,
+        *,
+        session_id: Optional[str] = None,
+        history: Optional[Sequence[MessageRecord]] = None,
+        mode: Optional[Mode] = None,
+        effort: Optional[Effort] = None,
+        review_enabled: Optional[bool] = None,
+        filter: object = None,
+        options: Optional[Mapping[str, Any]] = None,
+    ) -> AsyncAnswer:
         """Ask a question; see `Client.ask`."""
-        return AsyncAnswer(self._http, self._ask(prompt, session_id, members))
+        reading = self._ask(
+            prompt=prompt,
+            session_id=session_id,
+            history=history,
+            mode=mode,
+            effort=effort,
+            review_enabled=review_enabled,
+            filter=filter,
+            options=options,
+        )
+        return AsyncAnswer(self._http, reading)
 
     def resume(self, turn: str, start: int = 0) -> AsyncAnswer:
         """Read a turn from the frame `start` on; see `Client.resume`."""

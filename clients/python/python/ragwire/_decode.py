@@ -145,9 +145,12 @@ def decode(
     )
     name = type(chunks).__name__
     if name in ("str", "bytes", "bytearray", "memoryview"):
-        raise TypeError(f"chunks must be an iterable of bytes, not {name}: pass [chunk]")
+        raise TypeError(f"chunks must be an iterable of bytes, not {name}: {'encode it' if name == 'str' else 'pass [chunk]'}")
     # httpx first: the body of an open response of httpx cannot be asked for as `content`.
     if isinstance(chunks, SyncResponse):
+        stream = getattr(chunks, "stream", None)
+        if hasattr(stream, "__aiter__") and not hasattr(stream, "__iter__"):
+            raise TypeError("this is a response of httpx.AsyncClient: pass response.aiter_bytes()")
         return _decode(decoder, chunks.iter_bytes())
     if isinstance(chunks, AiohttpResponse) and hasattr(chunks.content, "iter_any"):
         return _decode_async(decoder, chunks.content.iter_any())
@@ -155,7 +158,8 @@ def decode(
         return _decode_async(decoder, chunks)
     if isinstance(chunks, Iterable):
         return _decode(decoder, chunks)
-    raise TypeError(f"chunks must be an iterable of bytes or a response, not {name}")
+    advice = ": await it first" if hasattr(chunks, "__await__") else ""
+    raise TypeError(f"chunks must be an iterable of bytes or a response of httpx or aiohttp, not {name}{advice}")
 
 
 def _decode(decoder: Decoder, chunks: Iterable[Chunk]) -> Generator[Item, None, None]:

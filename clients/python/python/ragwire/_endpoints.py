@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import ipaddress
 import json
 import logging
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any, Literal, cast
 from urllib.parse import quote
 
 from ragwire import _ragwire
@@ -27,12 +29,29 @@ logger = logging.getLogger("ragwire")
 Owner = Callable[[Scope], "str | None"] | Callable[[Scope], Awaitable["str | None"]]
 """Determines the owner of a request from its ASGI scope; `None` is an anonymous owner."""
 
+Protocol = Literal[
+    "rag",
+    "turns",
+    "ai_sdk",
+    "ag_ui",
+    "openai",
+    "responses",
+    "ollama",
+    "forge",
+    "session_chat",
+    "eve",
+    "langgraph",
+    "mcp",
+    "trustgraph",
+]
+"""The name of a protocol."""
+
 # The longest name of an owner, in bytes, that the endpoints accept.
 _MAX_OWNER_BYTES = 1024
 
 
 # Options that are lists of strings.
-_LISTS = ("protocols", "pass_headers", "openai_parameters", "allow_origins")
+_LISTS = ("protocols", "pass_headers", "openai_parameters", "allow_origins", "allow_hosts")
 
 
 class Endpoints:
@@ -58,7 +77,7 @@ class Endpoints:
         sessions: Sessions | Awaitable[Sessions] | None = None,
         turns: TurnGroup | None = None,
         owner: Owner | None = None,
-        protocols: Iterable[str] | None = None,
+        protocols: Iterable[Protocol | str] | None = None,
         prefix: str = "",
         name: str = "ragwire",
         mode: str = "hybrid",
@@ -67,9 +86,14 @@ class Endpoints:
         structured_results: bool = False,
         openai_parameters: Iterable[str] = (),
         allow_origins: Iterable[str] = (),
+        allow_hosts: Iterable[str] = (),
+        list_anonymous: bool = False,
         disconnect_grace: float = 30.0,
         max_question_bytes: int = 8 << 10,
         body_timeout: float = 30.0,
+        min_body_rate: int = 1 << 10,
+        max_body_memory: int = 128 << 20,
+        client_share: int = 50,
         max_attachment_bytes: int = 8 << 20,
         max_sockets: int = 900,
         keep_alive: float | None = 15.0,
@@ -81,29 +105,44 @@ class Endpoints:
 
         Args:
             answer: An async function of a question and a sink that returns `Metadata` or `None`; a
-                function, which runs in a thread; or an async generator of a question, which yields
-                strings, `Event`s and at last `Metadata`.
+                function, which runs in a thread; or a generator of a question, async or not, which
+                yields strings, `Event`s and at last `Metadata`.
             journal: The record of turns, from which they are resumed, stopped and answered.
                 Default: in memory. `Journal.redis(url)` is connected with the first request.
             sessions: The store of conversations. Default: in memory.
             turns: Limits how many turns run and wait. Default: 64 of each. A group of your own
                 needs `max_per_owner=1`: that answers one question of a session at a time.
             owner: Determines the owner of a request from its ASGI scope: a name of at most 1,024
-                bytes, or `None`. It may be async, and it refuses a request by raising `Refusal`.
-                Only the owner can read, stop and continue turns and sessions.
+                bytes, or `None`. It may be async, and it refuses a request by raising `Refusal` or
+                the `HTTPException` of FastAPI. Only the owner can read, stop and continue turns and
+                sessions. `starlette.requests.HTTPConnection(scope)` reads headers and cookies.
             protocols: Their names; `ragwire.PROTOCOLS` has all. Default: all.
             prefix: A path in front of every route, such as `/rag`.
             name: The name of the only model and agent, which the SDKs of OpenAI name in `model`.
-            mode: The mode that the routes of ADR 0007 report.
-            pass_headers: Headers of the request that the orchestrator gets, in `Question.headers`.
-            attachments: Passes files to the orchestrator. Without it they are refused with 422.
-            structured_results: Passes the JSON schema for an answer to the orchestrator.
-            openai_parameters: Parameters of OpenAI's requests that the orchestrator honours.
-            allow_origins: Origins whose pages may open the WebSocket of TrustGraph; `*` for any.
+            mode: How answers are retrieved, for the metadata on the routes of ADR 0007.
+            pass_headers: Names of headers that the orchestrator gets, in `Question.headers`.
+            attachments: Passes files to the orchestrator, in `Question.attachments`. Without it they
+                are refused with 422.
+            structured_results: Passes the JSON schema for an answer to the orchestrator, in
+                `Question.output_schema`. Without it such requests are refused.
+            openai_parameters: Parameters of OpenAI's requests that the orchestrator honours, such as
+                `temperature`; they are in `Question.extra`. Others that would change the answer are
+                refused with 400.
+            allow_origins: Origins whose pages may use MCP and the WebSocket of TrustGraph, such as
+                `https://app.example`; `*` for any. Other routes leave CORS to a middleware.
+            allow_hosts: Host names of this server, without a port, whose own pages may use MCP.
+            list_anonymous: Lets anonymous callers list the sessions of all anonymous callers. Only
+                for a server with one user.
             disconnect_grace: How many seconds a turn continues without readers if its client can
                 reconnect. 0 stops it at once.
-            max_question_bytes: The longest question.
+            max_question_bytes: The longest question, in bytes of UTF-8.
             body_timeout: For how many seconds a client may be silent while it sends a body.
+            min_body_rate: How fast a body must arrive, in bytes per second, beyond `body_timeout`.
+            max_body_memory: The memory for all bodies that are being read, in bytes.
+            client_share: What one client may use of that memory, of the running turns and of the
+                waiting list, in percent. A client is an owner or, without one, an address: behind a
+                proxy, let the server read it from the proxy's headers. A group of your own in
+                `turns` has limits of its own.
             max_attachment_bytes: How many bytes more a request with files may have.
             max_sockets: The maximum number of open WebSockets.
             keep_alive: After how many seconds of silence a filler is sent; `None` for never.
@@ -113,6 +152,7 @@ class Endpoints:
 
         Raises:
             OptionError: An option has an invalid value.
+            TypeError: `answer` cannot be called with a question and a sink.
         """
         self._run = adapt(answer)
         self._owner = owner
@@ -130,9 +170,14 @@ class Endpoints:
             "structured_results": structured_results,
             "openai_parameters": openai_parameters,
             "allow_origins": allow_origins,
+            "allow_hosts": allow_hosts,
+            "list_anonymous": list_anonymous,
             "disconnect_grace": disconnect_grace,
             "max_question_bytes": max_question_bytes,
             "body_timeout": body_timeout,
+            "min_body_rate": min_body_rate,
+            "max_body_memory": max_body_memory,
+            "client_share": client_share,
             "max_attachment_bytes": max_attachment_bytes,
             "max_sockets": max_sockets,
             "keep_alive": keep_alive,
@@ -143,9 +188,11 @@ class Endpoints:
         for option in _LISTS:
             value = options[option]
             if isinstance(value, str):
-                raise OptionError(f"{option} must be a list of strings, not a string")
+                raise OptionError(f"{option} must be a list of str, not a str: [{value!r}]")
             if value is not None:
                 options[option] = list(cast("Iterable[object]", value))
+        if owner is not None and not callable(owner):
+            raise OptionError(f"owner must be a function of an ASGI scope, not {type(owner).__name__}")
         self._options = options
         self._service: Service | None = None
         self._building: asyncio.Future[Service] | None = None
@@ -187,7 +234,8 @@ class Endpoints:
                 service = await self._built()
             owner = await self._owner_of(scope)
             if kind == "websocket":
-                await serve_websocket(service, self._target(scope), owner, scope, receive, send)
+                opening = service.websocket(self._target(scope), scope["headers"], owner, _peer(scope))
+                await serve_websocket(opening, scope, receive, send)
             else:
                 await self._serve(service, owner, scope, receive, send)
         elif kind == "lifespan":
@@ -200,7 +248,7 @@ class Endpoints:
     ) -> None:
         variables = contextvars.copy_context()
         exchange: Exchange = service.exchange(
-            scope["method"], self._target(scope), scope["headers"], owner, variables
+            scope["method"], self._target(scope), scope["headers"], owner, _peer(scope), variables
         )
         message = await receive()
         if message["type"] == "http.disconnect":
@@ -233,7 +281,10 @@ class Endpoints:
             return owner
         except Refusal as refusal:
             return refusal
-        except Exception:
+        except Exception as error:
+            refused = _http_exception(error)
+            if refused is not None:
+                return refused
             logger.exception("the owner of a request is unknown")
             return Refusal(500, "internal", "The server failed. Please retry.", recoverable=True)
 
@@ -248,9 +299,14 @@ class Endpoints:
                     return
                 await send({"type": "lifespan.startup.complete"})
             else:
-                await self.shut_down()
+                await self._end()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
+
+    async def _end(self) -> None:
+        await self.shut_down()
+        # The next lifespan begins from scratch, as with each `TestClient` of a test suite.
+        self._service = None
 
     async def shut_down(self) -> None:
         """Refuses new questions, ends the running turns with a failure, and waits for them."""
@@ -270,13 +326,46 @@ class Endpoints:
         try:
             yield
         finally:
-            await self.shut_down()
+            await self._end()
 
     def openapi(self) -> dict[str, Any]:
         """Returns the OpenAPI document of the routes."""
         options = {**self._options, "journal": None, "sessions": None}
         service = self._service or Service(self._run, options)
         return cast("dict[str, Any]", json.loads(service.openapi()))
+
+
+def _http_exception(error: Exception) -> Refusal | None:
+    """Returns the refusal that an `HTTPException` of Starlette or FastAPI means."""
+    starlette: Any = sys.modules.get("starlette.exceptions")
+    if starlette is None or not isinstance(error, starlette.HTTPException):
+        return None
+    http: Any = error
+    code = "unauthorized" if http.status_code == 401 else f"http_{http.status_code}"
+    return Refusal(http.status_code, code, str(http.detail), recoverable=http.status_code >= 500)
+
+
+def _peer(scope: Scope) -> str | None:
+    """Returns the name of the other end of the connection, by which limits per client count.
+
+    One host often has all addresses of an IPv6 network of 64 bits, and on loopback every client has
+    the same address, so that its port distinguishes it.
+    """
+    client = scope.get("client")
+    if not client or not client[0]:
+        return None
+    host, port = client
+    if host == "127.0.0.1" or host == "::1":
+        return f"{host} {port}"
+    if ":" not in host:
+        return cast("str", host)
+    try:
+        address = ipaddress.IPv6Address(host)
+    except ValueError:
+        return cast("str", host)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.IPv6Network((int(address) >> 64 << 64, 64)))
 
 
 def owner_header(name: str) -> Callable[[Scope], str]:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ragwire._response import Response
+
 __all__ = [
     "AnswerError",
     "AskError",
@@ -99,8 +104,21 @@ class Rejected(Error):
         self.retry_after = retry_after
         self.turn_id = turn_id
 
+    def response(self) -> Response:
+        """Returns the response that the endpoints send: the status, `body()` and `retry-after`.
+
+        ```python
+        @app.exception_handler(ragwire.Rejected)
+        async def rejected(request: Request, error: ragwire.Rejected) -> ragwire.Response:
+            return error.response()
+        ```
+        """
+        from ragwire._response import Rejection
+
+        return Rejection(self)
+
     def body(self) -> dict[str, object]:
-        """Returns the JSON body of the response, in the form of ADR 0007."""
+        """Returns the JSON body of the response."""
         return {
             "error": {
                 "code": self.code,

@@ -102,7 +102,12 @@ class Httpx:
     """Sends requests with httpx."""
 
     def __init__(self, client: httpx.Client | None, timeout: float) -> None:
-        import httpx
+        try:
+            import httpx
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError("ragwire.Client needs httpx: pip install 'ragwire[httpx]'") from error
+        if client is not None and not isinstance(client, httpx.Client):
+            raise TypeError(f"http must be an httpx.Client, not {type(client).__name__}")
 
         self._own = client is None
         self._client = client or httpx.Client()
@@ -209,7 +214,12 @@ def async_http(http: object, timeout: float) -> AsyncHttp:
         try:
             return AsyncHttpx(None, timeout)
         except ModuleNotFoundError:
+            pass
+        try:
             return Aiohttp(None, timeout)
+        except ModuleNotFoundError as error:
+            message = "ragwire.AsyncClient needs httpx or aiohttp: pip install 'ragwire[httpx]'"
+            raise ModuleNotFoundError(message) from error
     known: Any = http
     if kind == "httpx":
         return AsyncHttpx(known, timeout)

@@ -1,12 +1,15 @@
 """The extension module. Import its names from `ragwire`."""
 
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import Context
 from typing import Any, ClassVar, Literal, TypedDict, final, overload
 
+from typing_extensions import NotRequired
+
 from ragwire._errors import Refusal
 from ragwire._items import Item
+from ragwire._orchestrator import Answer
 from ragwire._response import Response
 from ragwire.events import CitationRecord, ClaimCheck, CragDetail, FailureRecord, Levels, Source, Triple
 from ragwire.events import Event as EventRecord
@@ -53,13 +56,31 @@ class Collected(TypedDict):
     error: FailureRecord | None
     metadata: Metadata
 
+class Attachment(TypedDict):
+    """A file that a client sent with its question."""
+
+    media_type: str
+    """As the client gives it, such as `image/png`."""
+    url: str
+    """Where it is, or its content as a `data:` URL."""
+    name: NotRequired[str]
+
 _Run = Callable[[Question, Sink, Any], Coroutine[Any, Any, None]]
-_Answer = (
-    Callable[[Question, Sink], Awaitable[Metadata | None]]
-    | Callable[[Question, Sink], Metadata | None]
-    | Callable[[Question], AsyncGenerator[str | Event | Metadata, None]]
-    | Callable[[Question, Sink], AsyncGenerator[str | Event | Metadata, None]]
-)
+_WireName = Literal[
+    "framed",
+    "sse",
+    "ndjson",
+    "ai_sdk",
+    "ag_ui",
+    "openai",
+    "responses",
+    "ollama",
+    "langgraph",
+    "forge",
+    "session_chat",
+    "mcp",
+    "trustgraph",
+]
 
 @final
 class Event:
@@ -131,12 +152,12 @@ class Question:
         cls,
         prompt: str,
         *,
-        history: Sequence[MessageRecord] = ...,
+        history: Sequence[MessageRecord] = (),
         owner: str = "",
         mode: Literal["agentic", "direct"] | None = None,
         effort: Literal["none", "low", "medium", "high", "xhigh"] = "medium",
-        attachments: Sequence[Mapping[str, Any]] = ...,
-        options: Mapping[str, Any] = ...,
+        attachments: Sequence[Attachment] = (),
+        options: Mapping[str, Any] = {},
     ) -> Question: ...
     @property
     def prompt(self) -> str: ...
@@ -151,25 +172,34 @@ class Question:
         """How to answer, if the client chose a mode."""
     @property
     def effort(self) -> Literal["none", "low", "medium", "high", "xhigh"]:
-        """How much work to spend."""
+        """How much work to spend: what clients send as `reasoning_effort`."""
     @property
-    def attachments(self) -> list[dict[str, Any]]:
+    def attachments(self) -> list[Attachment]:
         """Files that the client sent, with `Endpoints(attachments=True)`."""
     @property
     def instructions(self) -> str | None:
-        """The client's instructions for a model: its `system` and `developer` messages."""
+        """The client's instructions for a model: its `system` and `developer` messages.
+
+        The adapters do not pass them on, because they would change the application's own.
+        """
     @property
     def output_schema(self) -> dict[str, Any] | None:
         """The JSON schema of the answer, with `Endpoints(structured_results=True)`."""
     @property
     def extra(self) -> dict[str, Any]:
-        """Members of the request that the protocol passes through to the application."""
+        """Members of the request that the protocol passes through to the application.
+
+        These are `body` of `useChat`, `forwardedProps` of AG-UI and `metadata` of OpenAI.
+        """
     @property
     def headers(self) -> dict[str, str]:
         """The headers that `Endpoints(pass_headers=...)` names, in lower case."""
     @property
     def options(self) -> dict[str, Any]:
-        """All options that only some protocols have."""
+        """All options that only some protocols have, without the headers.
+
+        Besides the properties above these are `review`, `verify`, `sources_last` and `service`.
+        """
 
 @final
 class Sink:
@@ -523,22 +553,28 @@ class Turn:
     """One question, answered in the background, for routes of your own.
 
     ```python
-    turn = await ragwire.Turn.start(answer, question).commit()
-    return turn.response("ai_sdk")
+    @app.post("/chat")
+    async def chat(prompt: str) -> ragwire.Response:
+        turn = await ragwire.Turn.start(answer, prompt).commit()
+        return turn.response("ai_sdk")
     ```
+
+    A turn has one reader: either `response` or `collect`. With a journal, `Journal.resume` returns
+    further ones.
 
     Dropping a turn that is not read cancels its orchestrator.
     """
 
     @staticmethod
     def start(
-        answer: _Answer,
+        answer: Answer,
         question: Question | str | None = None,
         *,
         journal: Journal | None = None,
         group: TurnGroup | None = None,
         owner: str | None = None,
         lane: str | None = None,
+        client: str | None = None,
         on_disconnect: Literal["cancel", "run_to_end"] | float = "cancel",
         commit_on: Literal["first_frame", "first_text"] = "first_frame",
         commit_after: float | None = None,
@@ -546,6 +582,7 @@ class Turn:
         delay_first_text: float | None = None,
         max_queue_frames: int = 256,
         max_queue_bytes: int = 48 << 10,
+        max_event_bytes: int = 256 << 10,
         keep_alive: float | None = 15.0,
         idle: float | None = 120.0,
         total: float | None = 600.0,
@@ -558,14 +595,16 @@ class Turn:
             group: Limits how many turns run and wait.
             owner: Who may resume and stop the turn.
             lane: The name by which the group's limit per owner counts, instead of the owner.
+            client: The name by which the group's limits per client count, such as an address.
             on_disconnect: What happens to a turn with a journal when its last reader disconnects; a
                 number of seconds stops it after that time.
-            commit_on: What begins the response.
+            commit_on: What begins the response. Before that, a failure raises `Rejected`.
             commit_after: After how many seconds the response begins at the latest.
             mode: The mode in the metadata, also of a failed turn.
             delay_first_text: For how many seconds the first text is held back for events.
             max_queue_frames: How many frames may wait for the reader.
             max_queue_bytes: How many bytes may wait for the reader.
+            max_event_bytes: The maximum size of one event, as JSON.
             keep_alive: After how many seconds of silence a filler is sent; `None` for never.
             idle: For how many seconds the orchestrator may be silent; `None` for any time.
             total: For how many seconds the turn may run; `None` for any time.
@@ -582,8 +621,10 @@ class Turn:
         Raises:
             Rejected: The turn failed or was refused before; it has the status of the response.
         """
-    def response(self, wire: str = "framed", *, model: str = "ragwire", thread_id: str = "") -> Response:
-        """Returns the streaming response: an ASGI app, and Starlette's `Response` where it is used.
+    def response(
+        self, wire: _WireName | str = "framed", *, model: str = "ragwire", thread_id: str = ""
+    ) -> Response:
+        """Returns the streaming response: an ASGI app, and Starlette's `Response` where it is installed.
 
         Args:
             wire: One of `ragwire.WIRES`; `-` and `_` are the same.
@@ -611,28 +652,28 @@ class Journal:
     """The record of turns, from which they are resumed, stopped and answered.
 
     Args:
-        max_turn_bytes: The maximum size of one turn, as JSON. Default: 1 MiB.
-        max_turns: The maximum number of turns. Default: 4,096.
-        max_bytes: The maximum size of all turns. Default: 64 MiB.
-        keep: For how many seconds a turn is stored after its end. Default: 300.
+        max_turn_bytes: What one turn may take in memory; its oldest frames are dropped for it.
+        max_turns: The maximum number of turns.
+        max_bytes: What all turns together may take in memory.
+        keep: For how many seconds a turn is stored after its end.
     """
 
     def __new__(
         cls,
         *,
-        max_turn_bytes: int | None = None,
-        max_turns: int | None = None,
-        max_bytes: int | None = None,
-        keep: float | None = None,
+        max_turn_bytes: int = 1 << 20,
+        max_turns: int = 4096,
+        max_bytes: int = 64 << 20,
+        keep: float = 300.0,
     ) -> Journal: ...
     @staticmethod
     def redis(
         url: str,
         *,
-        max_turn_bytes: int | None = None,
-        max_turns: int | None = None,
-        max_bytes: int | None = None,
-        keep: float | None = None,
+        max_turn_bytes: int = 1 << 20,
+        max_turns: int = 4096,
+        max_bytes: int = 64 << 20,
+        keep: float = 300.0,
         prefix: str = "ragwire:",
         lease: float = 10.0,
         retry: float = 10.0,
@@ -641,7 +682,21 @@ class Journal:
         response_timeout: float = 2.0,
         require: Literal["none", "every_second", "always"] = "none",
     ) -> Awaitable[Journal]:
-        """Connects to a Redis server, which several hosts share. Times are in seconds.
+        """Connects to a Redis server, which several hosts share.
+
+        Await it, or pass the awaitable to `Endpoints`, which connects with the first request.
+
+        Args:
+            url: `redis://[user:password@]host[:port][/database]` or `unix:///path/of/the.sock`.
+            prefix: Begins every key, so that several services can share a server. The same on all hosts.
+            lease: Within how many seconds readers on other hosts learn that a turn's host has died. The
+                same on all hosts.
+            retry: For how many seconds an unreachable server is tried again before turns fail.
+            call_timeout: For how many seconds a stop or an answer waits for the turn's host.
+            connect_timeout: The longest time to connect, in seconds.
+            response_timeout: The longest time for one response, in seconds.
+            require: How the server must store its data; `every_second` and `always` refuse one that
+                may lose more.
 
         Raises:
             RedisError: The address or the prefix is invalid, or the server cannot be used.
@@ -676,31 +731,32 @@ class Sessions:
     """The store of conversations.
 
     Args:
-        max_sessions: The maximum number of sessions of all owners. Default: 1,000.
-        max_messages: The maximum number of messages of a session. Default: 50.
-        max_bytes: The maximum size of the messages of a session. Default: 64 KiB.
-        max_state_bytes: The maximum size of the application's own state of a session.
-        max_age: For how many seconds an unchanged session is stored. Default: a day.
+        max_sessions: The maximum number of sessions of all owners.
+        max_messages: The maximum number of messages of a session; the oldest are dropped.
+        max_bytes: The maximum size of the text of a session's messages.
+        max_state_bytes: The maximum size of the application's own state of a session. Default: what
+            the sessions of Eve need.
+        max_age: For how many seconds an unchanged session is stored.
     """
 
     def __new__(
         cls,
         *,
-        max_sessions: int | None = None,
-        max_messages: int | None = None,
-        max_bytes: int | None = None,
+        max_sessions: int = 1000,
+        max_messages: int = 50,
+        max_bytes: int = 64 << 10,
         max_state_bytes: int | None = None,
-        max_age: float | None = None,
+        max_age: float = 86400.0,
     ) -> Sessions: ...
     @staticmethod
     def open(
         path: str | os.PathLike[str],
         *,
-        max_sessions: int | None = None,
-        max_messages: int | None = None,
-        max_bytes: int | None = None,
+        max_sessions: int = 1000,
+        max_messages: int = 50,
+        max_bytes: int = 64 << 10,
         max_state_bytes: int | None = None,
-        max_age: float | None = None,
+        max_age: float = 86400.0,
     ) -> Awaitable[Sessions]:
         """Opens a file, which one process at a time may use.
 
@@ -711,11 +767,11 @@ class Sessions:
     def redis(
         url: str,
         *,
-        max_sessions: int | None = None,
-        max_messages: int | None = None,
-        max_bytes: int | None = None,
+        max_sessions: int = 1000,
+        max_messages: int = 50,
+        max_bytes: int = 64 << 10,
         max_state_bytes: int | None = None,
-        max_age: float | None = None,
+        max_age: float = 86400.0,
         prefix: str = "ragwire:",
         lease: float = 10.0,
         retry: float = 10.0,
@@ -724,7 +780,7 @@ class Sessions:
         response_timeout: float = 2.0,
         require: Literal["none", "every_second", "always"] = "none",
     ) -> Awaitable[Sessions]:
-        """Connects to a Redis server. Times are in seconds.
+        """Connects to a Redis server; `Journal.redis` explains the options.
 
         Raises:
             RedisError: The address or the prefix is invalid.
@@ -736,19 +792,24 @@ class TurnGroup:
     """A group of turns, which limits how many run and wait.
 
     Args:
-        max_active: The maximum number of running turns. Default: 64.
-        max_queued: The maximum length of the waiting list. Default: 0.
-        queue_timeout: After how many seconds a waiting turn fails. Default: 1,800.
-        max_per_owner: The maximum number of running turns of one owner or lane. `Endpoints` needs 1.
+        max_active: The maximum number of running turns.
+        max_queued: The maximum length of the waiting list. 0 refuses a turn at once.
+        queue_timeout: After how many seconds a waiting turn fails.
+        max_per_owner: The maximum number of running turns of one owner or lane; `None` for any
+            number. `Endpoints` needs 1: its lanes are sessions.
+        max_active_per_client: The maximum number of running turns of one client.
+        max_queued_per_client: The maximum number of turns of one client on the waiting list.
     """
 
     def __new__(
         cls,
         *,
-        max_active: int | None = None,
-        max_queued: int | None = None,
-        queue_timeout: float | None = None,
+        max_active: int = 64,
+        max_queued: int = 0,
+        queue_timeout: float = 1800.0,
         max_per_owner: int | None = None,
+        max_active_per_client: int | None = None,
+        max_queued_per_client: int | None = None,
     ) -> TurnGroup: ...
     @property
     def active(self) -> int: ...
@@ -769,10 +830,11 @@ class Service:
         target: str,
         headers: Iterable[tuple[bytes, bytes]],
         owner: str | Refusal | None,
+        peer: str | None,
         variables: Context,
     ) -> Exchange: ...
     def websocket(
-        self, target: str, headers: Iterable[tuple[bytes, bytes]], owner: str | Refusal | None
+        self, target: str, headers: Iterable[tuple[bytes, bytes]], owner: str | Refusal | None, peer: str | None
     ) -> Awaitable[WebSocket | tuple[int, list[tuple[bytes, bytes]], bytes]]: ...
     def openapi(self) -> str: ...
     def shut_down(self) -> None: ...
@@ -798,3 +860,5 @@ class WebSocket:
     def receive(self) -> Awaitable[str | bytes | tuple[int, str]]: ...
 
 def protocol_names() -> list[str]: ...
+def defaults() -> dict[str, dict[str, Any]]:
+    """Returns the defaults of Rust by the class and the name of the option."""

@@ -66,8 +66,10 @@ class Routes:
     """The URLs of a server."""
 
     def __init__(self, url: str, headers: Optional[Mapping[str, str]]) -> None:
-        self.url = url.rstrip("/")
-        self.headers = dict(headers or {})
+        if not url.startswith(("http://", "https://")):
+            raise ValueError(f"url must begin with http:// or https://, not {url!r}")
+        self.url: str = url.rstrip("/")
+        self.headers: dict[str, str] = dict(headers or {})
 
     def ask(self, wire: OwnWire, question: Mapping[str, Any]) -> Request:
         """Start a turn."""
@@ -123,11 +125,11 @@ class Reading:
     def __init__(
         self, routes: Routes, wire: OwnWire, retry: Retry, first: Request, turn: Optional[str], start: int
     ) -> None:
-        self.turn = turn
-        self.next_index = start
-        self.has_ended = False
-        self.request = first
-        self.delay = 0.0
+        self.turn: Optional[str] = turn
+        self.next_index: int = start
+        self.has_ended: bool = False
+        self.request: Request = first
+        self.delay: float = 0.0
         self._routes = routes
         self._wire: OwnWire = wire
         self._retry = retry

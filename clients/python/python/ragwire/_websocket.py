@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 
-from ragwire._errors import Refusal
-from ragwire._ragwire import Service, WebSocket
+from ragwire._ragwire import WebSocket
 from ragwire._types import Receive, Scope, Send
 
 __all__ = ["serve_websocket"]
@@ -14,13 +14,14 @@ __all__ = ["serve_websocket"]
 POLICY_VIOLATION = 1008
 
 
-async def serve_websocket(
-    service: Service, target: str, owner: str | Refusal | None, scope: Scope, receive: Receive, send: Send
-) -> None:
+Opening = Awaitable[WebSocket | tuple[int, list[tuple[bytes, bytes]], bytes]]
+
+
+async def serve_websocket(opening: Opening, scope: Scope, receive: Receive, send: Send) -> None:
     """Serves one WebSocket from its handshake to its end."""
     if (await receive())["type"] != "websocket.connect":
         return
-    opened = await service.websocket(target, scope["headers"], owner)
+    opened = await opening
     if isinstance(opened, tuple):
         status, headers, body = opened
         if "websocket.http.response" not in scope.get("extensions", {}):

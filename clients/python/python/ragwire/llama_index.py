@@ -44,7 +44,7 @@ async def run(workflow: Any, question: Question, sink: Sink, **start: Any) -> Me
                 answer = await ask(sink, {name: event.get(key, None) for name, key in _ASKED.items()})
                 handler.ctx.send_event(HumanResponseEvent(**{"response": answer}))
             elif not isinstance(event, StopEvent) and not type(event).__module__.startswith("llama_index."):
-                await sink.event(type(event).__name__, plain(event.dict()))
+                await sink.event(type(event).__name__, plain(event.model_dump()))
         result = await handler
     finally:
         await handler.cancel_run()

@@ -19,8 +19,14 @@ from openai.types.responses import (
     ResponseTextDeltaEvent,
 )
 
-from ragwire import Failure, Metadata, Sink
-from ragwire._adapters import put_call, put_text, put_thought
+from ragwire import Failure, Metadata, Question, Sink
+from ragwire._adapters import history, put_call, put_text, put_thought
+
+
+def messages(question: Question) -> list[Any]:
+    """Return the conversation and its question, for `messages` or, with the Responses API, `input`."""
+    pairs = [*history(question), ("user", question.prompt)]
+    return [{"role": role, "content": text} for role, text in pairs]
 
 
 async def chat(stream: AsyncIterable[ChatCompletionChunk], sink: Sink) -> Metadata:
