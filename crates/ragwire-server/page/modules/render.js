@@ -12,12 +12,22 @@ const ALIGNS = { center: "center", end: "end" };
  * number in the text is not a citation.
  */
 export function render(container, text, { open = false, number = () => null } = {}) {
-  morphChildren(container, parse(text, { open }).map((block) => build(block, number)));
+  const blocks = parse(text, { open }).map((block) => build(block, number));
+  morphChildren(container, blocks);
+}
+
+/** Keeps a citation on the line of the word before it. */
+function joined(nodes) {
+  for (const [index, node] of nodes.entries()) {
+    const before = nodes[index - 1];
+    if (node.nodeName === "BUTTON" && before?.nodeType === Node.TEXT_NODE) before.data = before.data.replace(/ $/, "\u00a0");
+  }
+  return nodes;
 }
 
 function build(node, number) {
   if (typeof node === "string") return document.createTextNode(node);
-  const children = () => (node.children ?? []).map((child) => build(child, number));
+  const children = () => joined((node.children ?? []).map((child) => build(child, number)));
   switch (node.tag) {
     case "heading":
       return make(`h${node.rank ?? 6}`, undefined, {}, ...children());
