@@ -16,13 +16,17 @@ export function render(container, text, { open = false, number = () => null } = 
   morphChildren(container, blocks);
 }
 
-/** Keeps a citation on the line of the word before it. */
+/** Keeps a citation on the line of the word before it, and of the punctuation after it. */
 function joined(nodes) {
-  for (const [index, node] of nodes.entries()) {
-    const before = nodes[index - 1];
-    if (node.nodeName === "BUTTON" && before?.nodeType === Node.TEXT_NODE) before.data = before.data.replace(/ $/, "\u00a0");
-  }
-  return nodes;
+  return nodes.map((node, index) => {
+    if (node.nodeName !== "BUTTON") return node;
+    const [before, after] = [nodes[index - 1], nodes[index + 1]].map((near) => (near?.nodeType === Node.TEXT_NODE ? near : null));
+    if (before !== null) before.data = before.data.replace(/ $/, "\u00a0");
+    const mark = after === null ? "" : /^[.,;:!?)\]]*/.exec(after.data)[0];
+    if (mark === "") return node;
+    after.data = after.data.slice(mark.length);
+    return make("span", undefined, { class: "cited" }, node, mark);
+  });
 }
 
 function build(node, number) {
