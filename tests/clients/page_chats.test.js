@@ -1,5 +1,6 @@
 // What the page shares with the server: chats in several browsers, links to answers, feedback, settings, and originals.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { after, afterEach, before, beforeEach, test } from "node:test";
 import { chromium } from "playwright-core";
 import { startServer } from "./harness.js";
@@ -110,7 +111,8 @@ test("a link shows one finished turn to read, and nothing to change", async () =
   await other.locator(".turn").waitFor();
   assert.equal(await other.locator(".asked").textContent(), QUESTION);
   assert.equal(await other.locator("#prompt:visible, #side:visible, #open-library:visible").count(), 0);
-  assert.deepEqual(await other.locator(".actions button").allTextContents(), ["Copy"]);
+  const names = (buttons) => buttons.map((button) => button.getAttribute("aria-label"));
+  assert.deepEqual(await other.locator(".actions button").evaluateAll(names), ["Copy the answer"]);
   await other.locator(".answer button.cite").first().click();
   await other.locator("#passage mark").waitFor();
   await other.keyboard.press("Escape");
@@ -124,7 +126,7 @@ test("a link shows one finished turn to read, and nothing to change", async () =
 
 test("feedback is stored with the turn, shown again, and exported", async () => {
   await ask(page, QUESTION);
-  const pressed = () => page.locator(".feedback [aria-pressed=true]").textContent();
+  const pressed = () => page.locator(".feedback [aria-pressed=true]").getAttribute("aria-label");
   await page.getByRole("button", { name: "Not helpful" }).click();
   await page.getByText("Thank you.").waitFor();
   await page.getByRole("button", { name: "Add a note" }).click();
@@ -133,6 +135,12 @@ test("feedback is stored with the turn, shown again, and exported", async () => 
   await page.getByText("The note is stored.").waitFor();
   const { turns } = await get("/v1/feedback");
   assert.deepEqual(turns.map(({ question, feedback }) => [question, feedback]), [[QUESTION, { rating: "down", note: "The date is missing." }]]);
+  await page.click("#open-settings");
+  const exported = page.waitForEvent("download");
+  await page.getByRole("link", { name: "Export the feedback on answers" }).click();
+  const file = await (await exported).path();
+  assert.deepEqual(JSON.parse(readFileSync(file, "utf8")).turns, turns);
+  await page.locator("#settings .close").click();
   await page.reload();
   assert.equal(await pressed(), "Not helpful");
   await page.getByRole("button", { name: "Not helpful" }).click();

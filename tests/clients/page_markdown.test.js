@@ -42,8 +42,9 @@ test("each construct becomes its elements", () => {
     ["See https://example.org/x. Now", `<p>See <a href="https://example.org/x" ${LINK}>https://example.org/x</a>. Now</p>`],
     ["<https://example.org/>", `<p><a href="https://example.org/" ${LINK}>https://example.org/</a></p>`],
     ["![a picture](https://example.org/a.png)", `<p><a href="https://example.org/a.png" ${LINK}>a picture</a></p>`],
-    ["Facts.[1] [3][2] [4] [0]", `<p>Facts.${cite(1)} ${cite(3)}${cite(2)} [4] [0]</p>`],
-    ["**bold [1]**", `<p><strong>bold ${cite(1)}</strong></p>`],
+    ["Facts.[1] [3][2] [4] [0]", `<p>Facts.${cite(1)}&nbsp;${cite(3)}${cite(2)} [4] [0]</p>`],
+    ["Facts [1]. More [2], [3]", `<p>Facts&nbsp;<span class="cited">${cite(1)}.</span> More&nbsp;<span class="cited">${cite(2)},</span>&nbsp;${cite(3)}</p>`],
+    ["**bold [1]**", `<p><strong>bold&nbsp;${cite(1)}</strong></p>`],
     ["`[1]`", "<p><code>[1]</code></p>"],
   ];
   for (const [text, expected] of cases) assert.equal(html(text), expected, text);

@@ -199,6 +199,13 @@ const STATES = {
     // Each state needs the whole library, and a page that is closed sends the deletion.
     await page.evaluate(() => (globalThis.fetch = () => new Promise(() => {})));
   },
+  "library-samples": async (page) => {
+    const record = (name, more) => ({ id: name, name, kind: "markdown", title: name, chunks: 3, text_bytes: 900, added_ms: 1, removable: true, ...more });
+    await page.route("**/v1/documents", (route) => route.fulfill({ json: { documents: [record("kites.md", {}), record("sample/citations.md", { sample: true })] } }));
+    await page.reload();
+    await page.click("#open-library");
+    await page.getByRole("button", { name: "Remove the samples" }).waitFor();
+  },
   "library-many": async (page) => {
     const documents = Array.from({ length: 3000 }, (_, at) => ({ id: String(at), name: `folder/document-${at}.md`, kind: "markdown", title: `Title ${at}`, chunks: 12, text_bytes: 4000, added_ms: at, removable: at % 2 === 0 }));
     await page.route("**/v1/documents", (route) => route.fulfill({ json: { documents } }));

@@ -91,7 +91,7 @@ function actionsFor(open) {
       if (open === shown) update();
     },
     line: (view) => open === shown && view === shown.views.at(-1) && announce(view),
-    grown: () => open === shown && follow(),
+    grown: (view) => open === shown && follow(view.element),
     retry: (view) => again(open, view, view.record.question),
     edit: (view, question) => again(open, view, question),
     reply: (id, response) => open.running.turn.reply(id, response),
@@ -135,7 +135,7 @@ async function run(open, view, turn, begin) {
     open.running = null;
     if (open === shown) {
       update();
-      follow();
+      follow(view.element);
     } else live.delete(open.chat.id);
   }
 }

@@ -30,7 +30,7 @@ pub(crate) const JSON: &str = "application/json";
 #[non_exhaustive]
 pub enum ClientError {
     /// The server cannot be reached.
-    #[error("cannot reach {server}: {reason}; is it running, and is --server its address?")]
+    #[error("cannot reach {server}: {reason}; {}", fix(server, reason))]
     Unreachable {
         /// Its address.
         server: String,
@@ -50,6 +50,20 @@ pub enum ClientError {
     /// The connection closed before the end of the response.
     #[error("the connection closed early: the answer is incomplete")]
     Truncated,
+}
+
+/// Returns what to do about a server that cannot be reached.
+fn fix(server: &str, reason: &str) -> String {
+    match server.split_once("://") {
+        // rustls and hyper say so of an answer in the other protocol.
+        Some(("https", rest)) if reason.contains("InvalidContentType") => {
+            format!("it does not speak TLS: write --server http://{rest}")
+        }
+        Some(("http", rest)) if reason.contains("invalid HTTP version") => {
+            format!("it may speak TLS: write --server https://{rest}")
+        }
+        _ => "is it running, and is --server its address?".to_owned(),
+    }
 }
 
 /// Which server a command asks.

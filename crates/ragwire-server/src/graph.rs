@@ -16,6 +16,7 @@ use ragwire_rag::graph::{
 };
 
 use crate::engines::Engines;
+use crate::output::report_line;
 use crate::settings::Settings;
 
 /// A graph that cannot be opened or updated.
@@ -94,7 +95,7 @@ pub async fn sync(settings: &Settings, index: &GraphIndex) -> Result<(), GraphSt
         let seconds = started.elapsed().as_secs_f64();
         let documents = synced.added;
         if std::io::stderr().is_terminal() || seconds > 1.0 {
-            eprintln!("adding {documents} documents to the graph took {seconds:.1} s");
+            report_line!("adding {documents} documents to the graph took {seconds:.1} s");
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! The reference server of ragwire: questions about your own documents, answered live.
 //!
 //! ```text
-//!  cli/ ──► start.rs ──► serve.rs ──► guard.rs ──► routes/ ──► orchestrator.rs ──► ragwire_rag::Agent
+//!  cli/ ──► start/ ───► serve.rs ──► guard.rs ──► routes/ ──► orchestrator.rs ──► ragwire_rag::Agent
 //!  flags    library,     sockets,     Host and     HTTP to     a question and      or faults.rs around it
 //!           documents    shutdown     Origin       Turn        a sink
 //! ```
@@ -30,6 +30,9 @@
 //! | API keys, and which route needs which scope | `keys/` |
 //! | groups of flags in `--help`, settings files, completions | `cli/` |
 
+// They panic when nothing reads the output: `print_line!` and `report_line!` do not.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod app;
 pub mod ask;
 pub mod cli;
@@ -55,6 +58,7 @@ pub mod models;
 mod open_files;
 pub mod orchestrator;
 pub mod originals;
+mod output;
 pub mod readiness;
 mod respond;
 pub mod routes;

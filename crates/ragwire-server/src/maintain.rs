@@ -14,6 +14,7 @@ use ragwire::session::{SessionError, SessionLimits, Sessions};
 use ragwire_rag::graph::{Graph, GraphError, GraphRoom};
 use ragwire_rag::{Library, LibraryError, LibraryLimits, Salvage, SavedDocument};
 
+use crate::output::print_line;
 use crate::start::{SESSIONS_FILE, TURNS_FILE};
 
 /// Exit status of `check` if a file is damaged, and of a command that failed.
@@ -62,6 +63,9 @@ pub enum MaintainError {
     /// Files of a server that runs.
     #[error("{0} is in use; stop the server first")]
     InUse(&'static str),
+    /// The folder does not exist.
+    #[error("{} does not exist; name the folder of the server with --data", .0.display())]
+    NoFolder(PathBuf),
     /// The folder contains no library.
     #[error("{} has no library", .0.display())]
     NoLibrary(PathBuf),
@@ -92,6 +96,9 @@ pub fn exit(done: Result<bool, MaintainError>) -> ExitCode {
 ///
 /// [`MaintainError`]; a damaged file is not an error.
 pub async fn check(folder: &DataFolder) -> Result<bool, MaintainError> {
+    if !folder.data.is_dir() {
+        return Err(MaintainError::NoFolder(folder.data.clone()));
+    }
     let mut is_fine = true;
     for (name, verdict) in [
         (LIBRARY_FILE, check_library(&folder.data)?),
@@ -100,16 +107,16 @@ pub async fn check(folder: &DataFolder) -> Result<bool, MaintainError> {
         (TURNS_FILE, check_sessions(&folder.data, TURNS_FILE).await?),
     ] {
         match verdict {
-            Verdict::Fine(content) => println!("{name}: fine, {content}"),
-            Verdict::Missing => println!("{name}: does not exist"),
+            Verdict::Fine(content) => print_line!("{name}: fine, {content}"),
+            Verdict::Missing => print_line!("{name}: does not exist"),
             Verdict::Damaged(reason) => {
                 is_fine = false;
-                println!("{name}: damaged: {reason}");
+                print_line!("{name}: damaged: {reason}");
             }
         }
     }
     if !is_fine {
-        println!("`ragwire-server repair` saves what can be read");
+        print_line!("`ragwire-server repair` saves what can be read");
     }
     Ok(is_fine)
 }
@@ -122,13 +129,13 @@ pub async fn check(folder: &DataFolder) -> Result<bool, MaintainError> {
 pub async fn repair(folder: &DataFolder) -> Result<bool, MaintainError> {
     let data = &folder.data;
     match check_library(data)? {
-        Verdict::Fine(_) => println!("{LIBRARY_FILE}: fine"),
-        Verdict::Missing => println!("{LIBRARY_FILE}: does not exist"),
+        Verdict::Fine(_) => print_line!("{LIBRARY_FILE}: fine"),
+        Verdict::Missing => print_line!("{LIBRARY_FILE}: does not exist"),
         Verdict::Damaged(_) => repair_library(data)?,
     }
     if let Verdict::Damaged(_) = check_graph(data)? {
         let kept = move_away(data, Graph::FILE_NAME)?;
-        println!(
+        print_line!(
             "{}: the next start with --graph builds it again; the old file is {kept}",
             Graph::FILE_NAME
         );
@@ -136,7 +143,7 @@ pub async fn repair(folder: &DataFolder) -> Result<bool, MaintainError> {
     for name in [SESSIONS_FILE, TURNS_FILE] {
         if let Verdict::Damaged(reason) = check_sessions(data, name).await? {
             let kept = move_away(data, name)?;
-            println!(
+            print_line!(
                 "{name}: cannot be repaired ({reason}); the next start begins without it, and the old file is {kept}"
             );
         }
@@ -167,7 +174,7 @@ pub fn export(folder: &DataFolder, file: &Path) -> Result<bool, MaintainError> {
         .map_err(|error| failed(error.into_error()))?
         .sync_all()
         .map_err(failed)?;
-    println!("{documents} documents exported");
+    print_line!("{documents} documents exported");
     Ok(true)
 }
 
@@ -208,7 +215,7 @@ pub fn import(folder: &DataFolder, file: &Path) -> Result<bool, MaintainError> {
             Err(error) => return Err(error.into()),
         }
     }
-    println!("{added} documents imported, {known} were there already");
+    print_line!("{added} documents imported, {known} were there already");
     Ok(true)
 }
 
@@ -312,12 +319,12 @@ fn repair_library(data: &Path) -> Result<(), MaintainError> {
     let (from, to) = (folder.join(LIBRARY_FILE), data.join(LIBRARY_FILE));
     std::fs::rename(&from, &to).map_err(failed(&to))?;
     std::fs::remove_dir_all(&folder).map_err(failed(&folder))?;
-    println!("{LIBRARY_FILE}: {saved} documents saved; the old file is {kept}");
+    print_line!("{LIBRARY_FILE}: {saved} documents saved; the old file is {kept}");
     for name in &lost {
-        println!("lost: {}", crate::ask::clean(name));
+        print_line!("lost: {}", crate::ask::clean(name));
     }
     if is_incomplete {
-        println!("further documents may be lost whose names cannot be read; index them again with --docs");
+        print_line!("further documents may be lost whose names cannot be read; index them again with --docs");
     }
     Ok(())
 }

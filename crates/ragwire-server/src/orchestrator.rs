@@ -1,6 +1,6 @@
 //! The choice among the reference pipelines.
 //!
-//! To use your own pipeline, implement [`Orchestrator`] and create it in `start.rs`.
+//! To use your own pipeline, implement [`Orchestrator`] and create it in `start/mod.rs`.
 
 use std::sync::Arc;
 

@@ -1,12 +1,9 @@
 //! The sample documents, which allow a first question before any setup.
 //!
-//! They are a guide to this program, and pages about streamed answers. Their names start with `sample/`, which the name of an upload
-//! cannot, so they are removed once the user adds other documents.
+//! They are a guide to this program, and pages about streamed answers. They are a placeholder: `--docs` removes them, and
+//! the page offers to.
 
 use ragwire_rag::{Library, LibraryError, ParseLimits, parse};
-
-/// Prefix of the names of sample documents.
-const PREFIX: &str = "sample/";
 
 /// A question that they answer.
 pub const QUESTION: &str = "What happens when a turn fails after the commit?";
@@ -60,17 +57,22 @@ pub fn add(library: &Library) -> Result<Vec<(String, &'static [u8])>, LibraryErr
 /// Fails if the library cannot be written.
 pub fn remove(library: &Library) -> Result<(), LibraryError> {
     for document in library.list() {
-        if document.name.starts_with(PREFIX) && DOCUMENTS.iter().any(|(name, _)| *name == document.name) {
+        if includes(&document.name) {
             library.remove(&document.id)?;
         }
     }
     Ok(())
 }
 
+/// Returns whether a document of this name is a sample document.
+pub fn includes(name: &str) -> bool {
+    DOCUMENTS.iter().any(|(sample, _)| *sample == name)
+}
+
 /// Returns whether the library contains only sample documents.
 pub fn is_all_of(library: &Library) -> bool {
     let documents = library.list();
-    !documents.is_empty() && documents.iter().all(|document| document.name.starts_with(PREFIX))
+    !documents.is_empty() && documents.iter().all(|document| includes(&document.name))
 }
 
 #[cfg(test)]

@@ -119,7 +119,8 @@ export function watchNumbers(container, find) {
     clearTimeout(timer);
     timer = setTimeout(hideCard, LINGER);
   };
-  container.addEventListener("pointerover", (event) => event.pointerType === "mouse" && enter(event));
+  // Not `pointerover`, which is also sent when the page moves below a pointer that rests.
+  container.addEventListener("pointermove", (event) => event.pointerType === "mouse" && enter(event));
   container.addEventListener("pointerout", (event) => numberOf(event) !== null && leave());
   container.addEventListener("focusin", (event) => event.target.matches(":focus-visible") && enter(event));
   container.addEventListener("focusout", hideCard);

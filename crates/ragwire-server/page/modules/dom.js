@@ -1,5 +1,7 @@
 // Makes elements. Everything that the server or a model sends becomes text, never markup.
 
+import { icon } from "./icons.js";
+
 export const element = (id) => document.getElementById(id);
 
 /** Returns an element with this text, these attributes and these children. */
@@ -18,6 +20,13 @@ export function button(text, action, attributes = {}) {
   return made;
 }
 
+/** Returns a button with a drawing instead of its text. */
+export function iconButton(name, text, action, attributes = {}) {
+  const made = button(undefined, action, { "aria-label": text, title: text, ...attributes, class: `plain ${attributes.class ?? ""}`.trim() });
+  made.append(icon(name));
+  return made;
+}
+
 /** Returns the error `{message, request_id?}` of a refused response. */
 export async function refusalOf(response) {
   try {
@@ -33,7 +42,7 @@ export const errorOf = async (response) => (await refusalOf(response)).message;
 
 /** Copies text, and shows the outcome on the button for a moment. */
 export async function copy(text, from) {
-  const before = from.textContent;
+  const [before, name] = [[...from.childNodes], from.getAttribute("aria-label")];
   let outcome = "Copied";
   try {
     // The clipboard does not exist on a page without TLS outside of loopback.
@@ -41,8 +50,15 @@ export async function copy(text, from) {
   } catch {
     outcome = copyOld(text) ? "Copied" : "Not copied";
   }
-  from.textContent = outcome;
-  setTimeout(() => (from.textContent = before), 1500);
+  if (from.dataset.copied !== undefined) return;
+  from.dataset.copied = "";
+  from.replaceChildren(outcome);
+  from.setAttribute("aria-label", outcome);
+  setTimeout(() => {
+    from.replaceChildren(...before);
+    from.setAttribute("aria-label", name);
+    delete from.dataset.copied;
+  }, 1500);
 }
 
 function copyOld(text) {

@@ -1,6 +1,6 @@
 // Feedback on an answer: two buttons, and a note that may follow.
 
-import { button, make } from "./dom.js";
+import { button, iconButton, make } from "./dom.js";
 
 const RATINGS = { up: "Helpful", down: "Not helpful" };
 
@@ -20,8 +20,8 @@ export function feedbackBar(record, send, changed) {
   const show = (text = "") => {
     const rated = record.feedback?.rating;
     const buttons = Object.entries(RATINGS).map(([rating, label]) =>
-      button(label, () => store(rated === rating ? null : { rating }, rated === rating ? "Removed." : "Thank you."), {
-        class: "plain", "aria-pressed": String(rated === rating), "data-rating": rating }));
+      iconButton(rating, label, () => store(rated === rating ? null : { rating }, rated === rating ? "Removed." : "Thank you."), {
+        "aria-pressed": String(rated === rating), "data-rating": rating }));
     const had = group.contains(document.activeElement) ? document.activeElement.dataset.rating : undefined;
     group.replaceChildren(...buttons, ...(rated === undefined ? [] : [note()]), status);
     status.textContent = text;

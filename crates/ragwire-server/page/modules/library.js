@@ -1,10 +1,11 @@
 // The library: what is in it, search, sort, pages of rows, and deletion that can be undone for some seconds.
 
-import { button, element, errorOf, make, plural } from "./dom.js";
+import { button, element, errorOf, iconButton, make, plural } from "./dom.js";
 import { setDocuments } from "./originals.js";
-import { filesOf, send } from "./upload.js";
+import { filesOf, inFolder, send } from "./upload.js";
 
-const [dialog, opener, upload, drop, status] = ["library", "open-library", "upload", "drop", "upload-status"].map(element);
+const [dialog, opener, upload, folder, drop, status] = ["library", "open-library", "upload", "upload-folder", "drop", "upload-status"].map(element);
+const [samples, removeSamples] = ["samples", "remove-samples"].map(element);
 const [list, filter, sort, count] = ["documents", "filter", "sort", "count"].map(element);
 const [pages, previous, next, range] = ["pages", "previous", "next", "range"].map(element);
 /** Rows per page. */
@@ -20,7 +21,7 @@ const ORDERS = {
 
 let documents = [];
 let first = 0;
-/** The document `{record, timer}` that is about to be deleted. */
+/** The documents `{records, name, timer}` that are about to be deleted. */
 let deleting = null;
 let changed = () => {};
 
@@ -49,7 +50,8 @@ export async function load() {
       page = await more.json();
       documents.push(...page.documents);
     }
-    documents = documents.filter(({ id }) => id !== deleting?.record.id);
+    const gone = new Set(deleting?.records.map(({ id }) => id));
+    documents = documents.filter(({ id }) => !gone.has(id));
     setDocuments(documents);
     show();
     changed(documents);
@@ -67,6 +69,7 @@ function show() {
   list.replaceChildren(...rows.map(row));
   if (documents.length === 0) count.textContent = "The library is empty.";
   else count.textContent = found.length === documents.length ? plural(found.length, "document") : `${found.length.toLocaleString("en")} of ${plural(documents.length, "document")}`;
+  samples.hidden = documents.every(({ sample }) => sample) || !documents.some(({ sample, removable }) => sample && removable);
   // Documents that all users share cannot be removed here, and neither can those of others.
   if (documents.some(({ removable }) => !removable)) count.textContent += ". You can delete those that you added.";
   pages.hidden = found.length <= ROWS;
@@ -77,41 +80,44 @@ function show() {
 
 function row(record) {
   const facts = [record.pages === undefined ? "" : plural(record.pages, "page"), plural(record.chunks, "passage"), record.text_bytes === undefined ? "" : size(record.text_bytes)];
-  const name = make("span", record.name, { class: "name" });
-  const title = record.title && record.title !== record.name ? [make("span", record.title, { class: "title" })] : [];
+  const title = record.title && record.title !== record.name ? [make("span", record.title, { class: "title" }), " · "] : [];
   const item = make("li", undefined, { "data-id": record.id },
-    make("div", undefined, { class: "what" }, name, ...title, make("span", facts.filter((fact) => fact !== "").join(" · "), { class: "size" })));
-  if (record.removable) item.append(button("Delete", () => remove(record), { class: "plain delete", "aria-label": `Delete ${record.name}` }));
+    make("div", undefined, { class: "what" }, make("span", record.name, { class: "name" }),
+      make("span", undefined, { class: "size" }, ...title, facts.filter((fact) => fact !== "").join(" · "))));
+  if (record.removable) item.append(iconButton("remove", "Delete", () => remove([record], record.name), { class: "delete", "aria-label": `Delete ${record.name}` }));
   return item;
 }
 
-/** Deletes a document after a while in which that can be undone. Until then answers may still quote it. */
-function remove(record) {
+const said = (records, done) => `${records.length === 1 ? "was" : "were"} ${done}`;
+
+/** Deletes documents after a while in which that can be undone. Until then answers may still quote them. */
+function remove(records, name) {
   commit();
-  deleting = { record, timer: setTimeout(commit, UNDO_MS) };
-  documents = documents.filter(({ id }) => id !== record.id);
+  deleting = { records, name, timer: setTimeout(commit, UNDO_MS) };
+  documents = documents.filter((record) => !records.includes(record));
   show();
   const undo = button("Undo", () => {
     clearTimeout(deleting.timer);
     deleting = null;
-    documents.push(record);
+    documents.push(...records);
     show();
-    status.textContent = `${record.name} is kept.`;
+    status.textContent = `${name} ${said(records, "kept")}.`;
     filter.focus();
   });
-  status.replaceChildren(`${record.name} was deleted. `, undo);
+  status.replaceChildren(`${name} ${said(records, "deleted")}. `, undo);
   undo.focus();
 }
 
 async function commit({ keepalive = false } = {}) {
   if (deleting === null) return;
-  const { record, timer } = deleting;
+  const { records, name, timer } = deleting;
   clearTimeout(timer);
-  const problem = await removed(record.id, keepalive);
-  if (deleting?.record === record) {
+  const problems = await Promise.all(records.map(({ id }) => removed(id, keepalive)));
+  const problem = problems.find((each) => each !== null);
+  if (deleting?.records === records) {
     deleting = null;
     if (status.contains(document.activeElement)) filter.focus();
-    status.textContent = problem === null ? `${record.name} was deleted.` : `${record.name} was not deleted: ${problem}`;
+    status.textContent = problem === undefined ? `${name} ${said(records, "deleted")}.` : `${name} ${said(records, "not deleted")}: ${problem}`;
   }
   await load();
 }
@@ -128,7 +134,7 @@ async function removed(id, keepalive) {
 
 function add(files) {
   if (files.length > 0) send(files, load);
-  else status.textContent = "No Markdown, text, HTML or PDF files were found.";
+  else status.textContent = "No files of a type that can be read were found.";
 }
 
 /** Starts the library. `onChange` gets the documents, or `null` if the server has none to manage. */
@@ -149,6 +155,15 @@ export function start(onChange) {
     const files = [...upload.files].map((file) => ({ file, name: file.name }));
     upload.value = "";
     if (files.length > 0) add(files);
+  });
+  folder.addEventListener("change", () => {
+    const files = inFolder(folder.files);
+    folder.value = "";
+    add(files);
+  });
+  removeSamples.addEventListener("click", () => {
+    const records = documents.filter(({ sample, removable }) => sample && removable);
+    remove(records, records.length === 1 ? records[0].name : "The samples");
   });
   for (const kind of ["dragover", "dragleave", "drop"]) {
     addEventListener(kind, (event) => {

@@ -12,12 +12,26 @@ const ALIGNS = { center: "center", end: "end" };
  * number in the text is not a citation.
  */
 export function render(container, text, { open = false, number = () => null } = {}) {
-  morphChildren(container, parse(text, { open }).map((block) => build(block, number)));
+  const blocks = parse(text, { open }).map((block) => build(block, number));
+  morphChildren(container, blocks);
+}
+
+/** Keeps a citation on the line of the word before it, and of the punctuation after it. */
+function joined(nodes) {
+  return nodes.map((node, index) => {
+    if (node.nodeName !== "BUTTON") return node;
+    const [before, after] = [nodes[index - 1], nodes[index + 1]].map((near) => (near?.nodeType === Node.TEXT_NODE ? near : null));
+    if (before !== null) before.data = before.data.replace(/ $/, "\u00a0");
+    const mark = after === null ? "" : /^[.,;:!?)\]]*/.exec(after.data)[0];
+    if (mark === "") return node;
+    after.data = after.data.slice(mark.length);
+    return make("span", undefined, { class: "cited" }, node, mark);
+  });
 }
 
 function build(node, number) {
   if (typeof node === "string") return document.createTextNode(node);
-  const children = () => (node.children ?? []).map((child) => build(child, number));
+  const children = () => joined((node.children ?? []).map((child) => build(child, number)));
   switch (node.tag) {
     case "heading":
       return make(`h${node.rank ?? 6}`, undefined, {}, ...children());

@@ -1,12 +1,17 @@
-// Follows the end of the thread while an answer is written, until the reader scrolls up.
+// Follows the end of the thread while an answer is written, until the reader scrolls up. An answer that is there at
+// once is shown from its beginning.
 
 import { element } from "./dom.js";
 
 const latest = element("latest");
+const header = document.querySelector("header");
 /** Distance from the end within which the page follows, in pixels. */
 const NEAR = 120;
+/** Time after a question in which the page shows its beginning rather than its end, in milliseconds. */
+const AT_ONCE = 1000;
 
 let following = true;
+let jumped = 0;
 
 const rest = () => document.documentElement.scrollHeight - innerHeight - scrollY;
 
@@ -15,13 +20,16 @@ export const atEnd = () => rest() <= NEAR;
 /** Scrolls to the end, and follows from now on. */
 export function jump() {
   following = true;
+  jumped = performance.now();
   scrollTo({ top: document.documentElement.scrollHeight });
   show();
 }
 
-/** Scrolls to the end if the reader was there. */
-export function follow() {
-  if (following) scrollTo({ top: document.documentElement.scrollHeight });
+/** Scrolls to the end of the last turn if the reader was there. */
+export function follow(turn) {
+  const end = scrollY + rest();
+  const begin = scrollY + turn.getBoundingClientRect().top - header.offsetHeight;
+  if (following) scrollTo({ top: performance.now() - jumped < AT_ONCE ? Math.min(begin, end) : end });
   show();
 }
 

@@ -3,7 +3,7 @@
 import { element } from "./dom.js";
 
 const KEY = "ragwire.settings";
-const [dialog, mode, effort, review, model, storage] = ["settings", "mode", "effort", "review", "model", "storage"].map(element);
+const [dialog, mode, effort, review, model, storage, feedback] = ["settings", "mode", "effort", "review", "model", "storage", "export-feedback"].map(element);
 
 function read() {
   try {
@@ -32,6 +32,7 @@ export function asked() {
 
 /** Says where chats are stored. */
 export function showStorage(onServer) {
+  feedback.hidden = !onServer;
   storage.textContent = onServer ? "Chats are stored on the server, and listed in every browser that you use." : "Chats are listed in this browser only, because the server does not know who you are.";
 }
 

@@ -1,7 +1,7 @@
 // The list of chats: open, rename, delete, and a new one.
 
 import * as chats from "./chats.js";
-import { button, element, make } from "./dom.js";
+import { button, element, iconButton, make } from "./dom.js";
 
 const [side, menu, items, none] = ["side", "menu", "chats", "no-chats"].map(element);
 
@@ -43,8 +43,8 @@ export function showChats(currentId = shown) {
 function item({ id, title }) {
   const open = button(title, () => actions.open(id), { class: "plain chat", ...(id === shown ? { "aria-current": "true" } : {}) });
   const made = make("li", undefined, {}, open);
-  const rename = button("Rename", () => edit(made, id, title), { class: "plain small", "aria-label": `Rename ${title}` });
-  const remove = button("Delete", () => confirm(made, id, title), { class: "plain small", "aria-label": `Delete ${title}` });
+  const rename = iconButton("edit", "Rename", () => edit(made, id, title), { "aria-label": `Rename ${title}` });
+  const remove = iconButton("remove", "Delete", () => confirm(made, id, title), { "aria-label": `Delete ${title}` });
   made.append(make("div", undefined, { class: "tools" }, rename, remove));
   return made;
 }

@@ -34,7 +34,7 @@ export function describe(event) {
     case "verification":
       return `${event.claims_supported} of ${plural(event.claims_checked, "claim")} supported`;
     case "rerank_result":
-      return event.input_count === 0 ? null : `Kept the best ${event.output_count} of ${event.input_count}`;
+      return event.input_count === event.output_count ? null : `Kept the best ${event.output_count} of ${event.input_count}`;
     case "review":
       return `Review ${event.iteration}: ${event.verdict}${event.feedback ? ` – ${event.feedback}` : ""}`;
     case "sources":

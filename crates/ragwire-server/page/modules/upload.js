@@ -10,7 +10,11 @@ const RETRIES = 12;
 const RETRY_MS = 5000;
 /** Most refused files that are listed. */
 const MAX_REFUSED = 100;
-const TYPES = /\.(md|markdown|txt|html?|pdf)$/i;
+/** The extensions that are read in folders: those of the server. A file that is chosen is sent in any case. */
+const EXTENSIONS = "md markdown mdown mkd mdx txt text rst rest adoc asciidoc asc html htm xhtml pdf docx docm pptx pptm xlsx xlsm epub rtf csv tsv " +
+  "json jsonl ndjson ipynb bash bat c cc cfg clj cmake conf cpp cs css dart erl ex exs go gradle graphql h hpp hs ini java jl js jsx kt lua mjs php " +
+  "pl properties proto ps1 py r rb rs scala sh sql swift tf toml ts tsx yaml yml";
+const TYPES = new RegExp(`\\.(${EXTENSIONS.replaceAll(" ", "|")})$`, "i");
 
 const waiting = [];
 let [active, total, done, added, refused] = [0, 0, 0, 0, 0];
@@ -71,10 +75,13 @@ async function sendOne(file, name, progress) {
     if (response.status === 0) return "The server cannot be reached.";
     if (response.status === 413) return `The file is too large (${(file.size / 1e6).toFixed(1)} MB).`;
     const { failed = [], error } = response.body;
-    if (error) return error.message;
-    return failed.length > 0 ? failed[0].message : null;
+    const reason = error?.message ?? failed[0]?.message ?? null;
+    // The name is beside it.
+    return reason === null ? null : capital(reason.startsWith(`${name}: `) ? reason.slice(name.length + 2) : reason);
   }
 }
+
+const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** `fetch` does not report the progress of a body. */
 function post(file, name, progress) {
@@ -91,6 +98,12 @@ function post(file, name, progress) {
     });
     request.send(form);
   });
+}
+
+/** Returns the documents of a chosen folder, without hidden files. */
+export function inFolder(files) {
+  const found = [...files].map((file) => ({ file, name: file.webkitRelativePath || file.name }));
+  return found.filter(({ name }) => TYPES.test(name) && !/(^|\/)\./.test(name));
 }
 
 /** Returns the files of a drop, also those in folders. Files in folders that cannot be read are left out. */

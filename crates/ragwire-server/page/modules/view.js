@@ -2,7 +2,7 @@
 // runs. The record is plain data, which the chat stores.
 
 import { mergeCitations, quotedBefore, sourceItems, watchNumbers } from "./cite.js";
-import { button, copy, make } from "./dom.js";
+import { button, copy, iconButton, make } from "./dom.js";
 import { feedbackBar } from "./feedback.js";
 import { questionForm } from "./human.js";
 import { copyCode, render } from "./render.js";
@@ -79,7 +79,8 @@ export class TurnView {
     this.#notice.hidden = notice === "";
     this.citations.replaceChildren(...sourceItems(record.cited));
     const { length } = record.cited.passages;
-    this.sourcesHeading.textContent = length === 1 ? "1 source" : `${length} sources`;
+    const titles = [...new Set(record.cited.passages.map(({ title }) => title))];
+    this.sourcesHeading.replaceChildren(length === 1 ? "1 source" : `${length} sources`, make("span", ` · ${titles.join(", ")}`, { class: "quiet" }));
     this.sourceList.hidden = length === 0 || this.running;
     this.#showActions();
   }
@@ -119,14 +120,14 @@ export class TurnView {
   #showActions() {
     const { record } = this;
     if (this.running) return this.bar.replaceChildren();
-    const found = record.answer === "" ? [] : [button("Copy", (from) => copy(this.text, from), { class: "plain", "aria-label": "Copy the answer" })];
+    const found = record.answer === "" ? [] : [iconButton("copy", "Copy the answer", (from) => copy(this.text, from))];
     if (this.#actions.readOnly) return this.bar.replaceChildren(...found);
     const failed = ["failed", "truncated", "stopped", "unknown"].includes(record.state);
-    const parts = [...found];
-    parts.push(button(failed ? "Try again" : "Regenerate", () => this.#actions.retry(this), { class: failed ? "retry" : "plain retry" }));
-    parts.push(button("Edit question", () => this.#edit(), { class: "plain edit" }));
+    const retry = () => this.#actions.retry(this);
+    const parts = failed ? [button("Try again", retry, { class: "retry" }), ...found] : [...found, iconButton("retry", "Regenerate", retry, { class: "retry" })];
+    parts.push(iconButton("edit", "Edit question", () => this.#edit(), { class: "edit" }));
     if (record.id !== null && ["completed", "refused"].includes(record.state)) {
-      parts.push(button("Copy link", (from) => copy(this.#actions.link(record), from), { class: "plain", "aria-label": "Copy link to this answer" }));
+      parts.push(iconButton("link", "Copy link to this answer", (from) => copy(this.#actions.link(record), from)));
       parts.push(feedbackBar(record, (feedback) => this.#actions.rate(record, feedback), () => this.#actions.changed(this)));
     }
     this.bar.replaceChildren(...parts);

@@ -8,6 +8,7 @@ mod collect;
 mod options;
 mod printing;
 mod request;
+mod steps;
 mod trustgraph;
 
 use std::io;

@@ -12,12 +12,16 @@ use super::AskError;
 use crate::client::{Server, ServerFlags};
 use crate::settings::values::{BadValue, switch};
 
+/// The groups of flags in `--help`.
+const DOCUMENTS: &str = "Documents to search";
+const TRUSTGRAPH: &str = "TrustGraph's services";
+
 /// The flags of `ask`.
 #[derive(Debug, clap::Args)]
 pub struct AskOptions {
     /// The question; `-` or nothing reads it from stdin
     pub(super) prompt: Vec<String>,
-    /// The question, as a flag like in TrustGraph's programs
+    /// The question, as TrustGraph's programs take it
     #[arg(short, long, value_name = "QUESTION", conflicts_with = "prompt")]
     query: Option<String>,
     /// Print one JSON object: status, answer, citations, events
@@ -42,7 +46,7 @@ pub struct AskFlags {
     #[arg(long, value_name = "MODE", value_parser = mode)]
     mode: Option<Mode>,
     /// Search effort: none, low, medium, high, xhigh
-    #[arg(long, value_name = "EFFORT")]
+    #[arg(long, value_name = "EFFORT", value_parser = effort)]
     effort: Option<String>,
     #[command(flatten)]
     filter: FilterFlags,
@@ -53,13 +57,13 @@ pub struct AskFlags {
     #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL", hide_possible_values = true, value_parser = switch)]
     no_streaming: Option<bool>,
     /// Ask a TrustGraph service: graph-rag, document-rag; in one piece without --streaming
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = TRUSTGRAPH)]
     service: Option<ServiceName>,
     /// Stream the answer of --service
-    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL", hide_possible_values = true, value_parser = switch)]
+    #[arg(long, num_args = 0..=1, default_missing_value = "true", require_equals = true, value_name = "BOOL", hide_possible_values = true, value_parser = switch, help_heading = TRUSTGRAPH)]
     streaming: Option<bool>,
     /// Limits of --service, such as entity-limit=10
-    #[arg(long, num_args = 1.., value_name = "NAME=NUMBER")]
+    #[arg(long, num_args = 1.., value_name = "NAME=NUMBER", help_heading = TRUSTGRAPH)]
     limit: Option<Vec<Limit>>,
 }
 
@@ -68,22 +72,22 @@ pub struct AskFlags {
 #[derive(Debug, Default, clap::Args)]
 pub(super) struct FilterFlags {
     /// Search only documents in this folder and below
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", help_heading = DOCUMENTS)]
     folder: Option<Vec<String>>,
     /// Search only documents of this kind, such as markdown or pdf
-    #[arg(long, value_name = "KIND", visible_alias = "type")]
+    #[arg(long, value_name = "KIND", visible_alias = "type", help_heading = DOCUMENTS)]
     kind: Option<Vec<String>>,
     /// Search only documents in this language, such as en
-    #[arg(long, value_name = "CODE")]
+    #[arg(long, value_name = "CODE", help_heading = DOCUMENTS)]
     language: Option<Vec<String>>,
     /// Search only documents with this tag
-    #[arg(long, value_name = "TAG")]
+    #[arg(long, value_name = "TAG", help_heading = DOCUMENTS)]
     tag: Option<Vec<String>>,
     /// Search only documents of this day and later: 2026-01-31, 2026-01, 2026
-    #[arg(long, value_name = "DAY")]
+    #[arg(long, value_name = "DAY", help_heading = DOCUMENTS)]
     since: Option<String>,
     /// Search only documents of this day and earlier
-    #[arg(long, value_name = "DAY")]
+    #[arg(long, value_name = "DAY", help_heading = DOCUMENTS)]
     until: Option<String>,
 }
 
@@ -364,6 +368,13 @@ impl FromStr for WireName {
 
 fn mode(text: &str) -> Result<Mode, BadValue> {
     choose("mode", text, &[Mode::Agentic, Mode::Direct], Mode::as_str)
+}
+
+/// The search efforts that the server knows.
+const EFFORTS: [&str; 5] = ["none", "low", "medium", "high", "xhigh"];
+
+fn effort(text: &str) -> Result<String, BadValue> {
+    choose("effort", text, &EFFORTS, |effort| effort).map(str::to_owned)
 }
 
 fn choose<T: Copy>(

@@ -12,6 +12,7 @@ use ragwire_rag::graph::entity::name_of;
 use serde_json::{Map, Value, json};
 
 use super::AskError;
+use super::steps::describe;
 
 /// The first of the Unicode control pictures, which are in the order of the control characters.
 const PICTURES: u32 = 0x2400;
@@ -105,7 +106,9 @@ impl Printer {
             object.events.extend(serde_json::to_value(event).ok());
             return;
         }
-        self.step(format_args!("· {}", clean(&step(event))));
+        if let Some(step) = describe(event) {
+            self.step(format_args!("· {}", clean(&step)));
+        }
         if let Event::GraphExplanation(explanation) = event {
             for Triple { s, p, o, .. } in explanation.triples.iter().take(MAX_TRIPLES) {
                 let terms = [s, p, o].map(|term| name_of(term).unwrap_or_else(|| term.clone()));
@@ -244,66 +247,6 @@ impl Printer {
         self.is_within_line = false;
         let _ = writeln!(io::stderr(), "{before}{line}");
     }
-}
-
-/// Describes an event in one line.
-fn step(event: &Event) -> String {
-    match event {
-        Event::Search(search) => {
-            let query = search.query.as_deref().unwrap_or_default();
-            format!("search ({}): {query}", search.tool)
-        }
-        Event::Reasoning(reasoning) => reasoning.content.replace('\n', " "),
-        Event::Review(review) => {
-            let feedback = review.feedback.as_deref().unwrap_or_default();
-            format!(
-                "review {}: {} {feedback}",
-                review.iteration,
-                review.verdict.as_str()
-            )
-        }
-        Event::RetrievalResult(result) => format!(
-            "{}: {} chunks in {} ms",
-            result.tool, result.chunks_found, result.duration_ms
-        ),
-        Event::CragEvaluation(gate) => {
-            let of = gate.correct + gate.ambiguous + gate.incorrect;
-            format!(
-                "{} of {of} chunks answer, {} may{}",
-                gate.correct,
-                gate.ambiguous,
-                by(gate.judge.as_deref())
-            )
-        }
-        Event::Verification(checked) => format!(
-            "{} of {} claims are supported{}",
-            checked.claims_supported,
-            checked.claims_checked,
-            by(checked.judge.as_deref())
-        ),
-        Event::RerankResult(result) => format!(
-            "{}: {} of {} chunks kept",
-            result.method, result.output_count, result.input_count
-        ),
-        Event::Sources(sources) => format!("{} sources", sources.sources.len()),
-        Event::GenerationStart(start) => {
-            format!("{} writes from {} chunks", start.model, start.context_chunks)
-        }
-        Event::GraphExplanation(explanation) => {
-            let (id, count) = (&explanation.explain_id, explanation.triples.len());
-            format!("graph explanation {id}: {count} triples")
-        }
-        Event::ToolCall(call) => format!("{} is called", call.tool),
-        Event::ToolResult(result) => format!("{} is done", result.tool),
-        Event::CacheHit(hit) => format!("answered before: {}", hit.original_query),
-        Event::Queued(queued) => format!("queued: position {}, {} ahead", queued.position, queued.ahead),
-        event => event.name().replace('_', " "),
-    }
-}
-
-/// Returns the judge in parentheses, if the event has one.
-fn by(judge: Option<&str>) -> String {
-    judge.map(|judge| format!(" ({judge})")).unwrap_or_default()
 }
 
 /// Replaces control characters, with which text of documents and models could control the terminal,

@@ -21,7 +21,7 @@ const MAX_PROMPT_BYTES: u64 = 1 << 20;
 pub(super) fn prompt(words: &[String]) -> Result<String, AskError> {
     let prompt = if words.is_empty() || words == ["-"] {
         if io::stdin().is_terminal() {
-            return Err(AskError::Usage("no question; write it after `ask`".into()));
+            return Err(no_question());
         }
         let mut text = String::new();
         io::stdin()
@@ -33,7 +33,14 @@ pub(super) fn prompt(words: &[String]) -> Result<String, AskError> {
     } else {
         words.join(" ")
     };
-    Ok(prompt.trim().to_owned())
+    match prompt.trim() {
+        "" => Err(no_question()),
+        prompt => Ok(prompt.to_owned()),
+    }
+}
+
+fn no_question() -> AskError {
+    AskError::Usage("no question; write it after `ask`, or pipe it to stdin".into())
 }
 
 /// Sends the question. All wires use the same route, so every flag has the same meaning on each.

@@ -56,7 +56,15 @@ pub(super) fn completions(shell: Shell, mut command: Command) -> ExitCode {
 /// Writes a man page for the program and one for each command.
 pub(super) fn man_pages(command: Command, folder: &Path) -> ExitCode {
     match clap_mangen::generate_to(command, folder) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => {
+            let page = folder.join("ragwire-server.1");
+            let _ = writeln!(
+                io::stderr(),
+                "wrote the man pages; `man {}` shows the first",
+                page.display()
+            );
+            ExitCode::SUCCESS
+        }
         Err(error) => {
             let folder = folder.display();
             let _ = writeln!(

@@ -59,6 +59,45 @@ const MEANT: [(&[&str], &str); 10] = [
     ),
 ];
 
+/// Commands of other programs, and what they are here.
+const MEANT_COMMANDS: [(&[&str], &str); 9] = [
+    (
+        &["start", "run", "server", "up", "listen"],
+        "`ragwire-server serve` starts the server, and so does `ragwire-server` alone",
+    ),
+    (&["version"], "`ragwire-server --version` prints the version"),
+    (
+        &["add", "upload", "index", "load", "put"],
+        "`ragwire-server documents add PATH` adds to a running server, and `ragwire-server ingest PATH` to the folder of --data",
+    ),
+    (
+        &["list", "ls"],
+        "`ragwire-server documents list` lists the documents, and `ragwire-server sessions list` the conversations",
+    ),
+    (
+        &["rm", "remove", "delete"],
+        "`ragwire-server documents rm NAME` removes a document, and `ragwire-server sessions rm ID` a conversation",
+    ),
+    (
+        &["chat", "query", "search", "question"],
+        "`ragwire-server ask QUESTION` asks a running server",
+    ),
+    (
+        &["status", "ping", "ready"],
+        "`ragwire-server health` asks a running server whether it accepts questions",
+    ),
+    (
+        &["init", "settings", "configure"],
+        "`ragwire-server config init` prints a settings file",
+    ),
+    (
+        &["backup", "dump", "restore"],
+        "`ragwire-server export FILE` writes all documents into a file, and `import FILE` reads it",
+    ),
+];
+/// The command with which the server starts its own processes.
+const INTERNAL: &str = "extract";
+
 /// Adds a tip to an error, if there is one.
 pub(super) fn with_tip(mut error: Error, command: &Command) -> Error {
     let text = |kind| match error.get(kind) {
@@ -70,9 +109,8 @@ pub(super) fn with_tip(mut error: Error, command: &Command) -> Error {
             let usage = error.get(ContextKind::Usage).map(ToString::to_string);
             text(ContextKind::InvalidArg).and_then(|given| unknown(&given, &usage.unwrap_or_default()))
         }
-        ErrorKind::InvalidSubcommand => {
-            text(ContextKind::InvalidSubcommand).and_then(|given| documents(&given))
-        }
+        ErrorKind::InvalidSubcommand => text(ContextKind::InvalidSubcommand)
+            .and_then(|given| command_of(&given).or_else(|| documents(&given))),
         ErrorKind::ArgumentConflict => {
             let flag = text(ContextKind::PriorArg).unwrap_or_default();
             let given = text(ContextKind::InvalidSubcommand);
@@ -83,14 +121,35 @@ pub(super) fn with_tip(mut error: Error, command: &Command) -> Error {
     if let Some(tip) = tip {
         // A name with similar letters is less likely.
         error.remove(ContextKind::SuggestedArg);
+        error.remove(ContextKind::SuggestedSubcommand);
         let tip = ContextValue::StyledStrs(vec![StyledStr::from(tip)]);
         error.insert(ContextKind::Suggested, tip);
+    }
+    if let Some(ContextValue::Strings(names)) = error.get(ContextKind::SuggestedSubcommand)
+        && names.iter().any(|name| name == INTERNAL)
+    {
+        error.remove(ContextKind::SuggestedSubcommand);
     }
     error
 }
 
+fn command_of(given: &str) -> Option<String> {
+    let (_, tip) = MEANT_COMMANDS.iter().find(|(names, _)| names.contains(&given))?;
+    Some((*tip).to_owned())
+}
+
 fn unknown(given: &str, usage: &str) -> Option<String> {
     let name = given.split(['=', ' ']).next().unwrap_or(given);
+    if usage.contains("config init") {
+        let file = if name.starts_with('-') {
+            "ragwire.toml"
+        } else {
+            name
+        };
+        return Some(format!(
+            "the file is printed: `ragwire-server config init > {file}`"
+        ));
+    }
     if let Some((_, tip)) = MEANT.iter().find(|(names, _)| names.contains(&name)) {
         return Some((*tip).to_owned());
     }
@@ -98,15 +157,16 @@ fn unknown(given: &str, usage: &str) -> Option<String> {
         let is_number = rest.starts_with(|letter: char| letter.is_ascii_digit());
         return is_number.then(|| format!("`{name}` is a negative value, and no setting takes one"));
     }
-    if usage.contains("config init") {
-        return Some(format!(
-            "the file is printed: `ragwire-server config init > {name}`"
-        ));
-    }
-    if name.contains("://") {
+    if name.contains("://") || has_port(name) {
         return Some(format!("write --server {name}"));
     }
     documents(given)
+}
+
+/// Returns whether the text ends with a port, as `127.0.0.1:8787`.
+fn has_port(text: &str) -> bool {
+    let port = text.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
+    port.is_some_and(|port| port.is_ok())
 }
 
 /// A path in place of a command.

@@ -28,9 +28,10 @@ use crate::extract::{self, ChildOptions};
 use crate::keys::{self, NewKey};
 use crate::maintain::{self, DataFolder};
 use crate::manage::{self, Documents, Remote, Sessions};
+use crate::output::{print_line, report_line};
+use crate::settings::Settings;
 use crate::settings::layers::{self, SettingsError};
 use crate::settings::values::LogFormat;
-use crate::settings::{Options, Settings};
 use crate::start;
 
 /// The status of wrong usage, the same as for clap's own errors.
@@ -61,7 +62,9 @@ enum Subcommands {
     Ingest(IngestArgs),
     /// Ask a running server; steps go to stderr, the answer to stdout
     #[command(
-        after_help = "Exit status: 0 the turn completed, 1 it failed, 2 the server refused the question or was not \
+        after_help = "Examples:\n  ragwire-server ask \"When does the warranty end?\"\n  ragwire-server ask --folder contracts \
+                      --json \"Who signed?\" | jq .answer\n  ragwire-server ask --session notes \"And who paid?\"\n\n\
+                      Exit status: 0 the turn completed, 1 it failed, 2 the server refused the question or was not \
                       reached, 3 the turn was stopped, 4 the answer is incomplete or cannot be read."
     )]
     Ask(AskOptions),
@@ -81,19 +84,23 @@ enum Subcommands {
         #[command(flatten)]
         remote: Remote,
     },
-    /// List, rename and delete the sessions of a running server: its conversations
+    /// List, rename and delete the conversations of a running server: its sessions
     Sessions {
         #[command(subcommand)]
         command: Sessions,
         #[command(flatten)]
         remote: Remote,
     },
-    /// Ask a running server whether it accepts questions; for health checks
+    /// Ask a running server whether it accepts questions, for health checks
+    #[command(after_help = "Exit status: 0 it accepts questions, 1 it does not or was not reached.")]
     Health(Remote),
     /// Check the files of documents, graph and conversations while no server runs
     #[command(after_help = "Exit status: 0 every file is fine, 1 a file is damaged or in use.")]
     Check(DataFolder),
     /// Save what can be read of damaged files, and move the rest away
+    #[command(
+        after_help = "Exit status: 0 nothing is damaged any more, 1 the folder is in use or cannot be repaired."
+    )]
     Repair(DataFolder),
     /// Write all documents into a file, for a backup or another machine
     Export {
@@ -119,7 +126,10 @@ enum Subcommands {
         #[command(subcommand)]
         command: ConfigCommand,
     },
-    /// Print completions for a shell: `ragwire-server completions bash >> ~/.bashrc`
+    /// Print completions for a shell
+    #[command(
+        after_help = "Example:\n  ragwire-server completions bash > ~/.local/share/bash-completion/completions/ragwire-server"
+    )]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
@@ -138,16 +148,16 @@ enum Subcommands {
 #[derive(Debug, Default, Args)]
 struct ServeArgs {
     /// Settings file (TOML)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = help::COMMON_HEADING)]
     config: Option<PathBuf>,
     #[command(flatten)]
-    options: Options,
+    options: help::Grouped,
 }
 
 #[derive(Debug, Subcommand)]
 enum KeysCommand {
     /// Make a key: its line for the file goes to stdout, the key to stderr
-    #[command(after_help = "ragwire-server keys new --owner alice >> keys.txt")]
+    #[command(after_help = "Example:\n  ragwire-server keys new --owner alice >> keys.txt")]
     New(NewKey),
 }
 
@@ -203,7 +213,7 @@ pub fn main() -> ExitCode {
         Some(Subcommands::Config {
             command: ConfigCommand::Check(args),
         }) => settle(*args, &command).map(|_| {
-            println!("the settings are valid");
+            print_line!("the settings are valid");
             ExitCode::SUCCESS
         }),
         Some(Subcommands::Check(folder)) => Ok(with_runtime(async {
@@ -221,35 +231,14 @@ pub fn main() -> ExitCode {
         None => serve(cli.serve, &command),
     };
     done.unwrap_or_else(|error| {
-        eprintln!("error: {error}");
+        report_line!("error: {error}");
         ExitCode::from(USAGE)
     })
 }
 
-/// Builds the command line, with the defaults in its help.
+/// Builds the command line.
 fn command() -> clap::Command {
-    let with_defaults = |command: clap::Command| {
-        let command =
-            Settings::defaults_for_help()
-                .into_iter()
-                .fold(command, |command, (name, kind, default)| {
-                    command.mut_arg(name, |argument| {
-                        let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
-                        // `none` would read like a value to write.
-                        match default.as_str() {
-                            "none" => argument.value_name(kind),
-                            default => argument
-                                .value_name(kind)
-                                .help(format!("{help} [default: {default}]")),
-                        }
-                    })
-                });
-        help::in_groups(command)
-    };
-    with_defaults(Cli::command())
-        .mut_subcommand("serve", with_defaults)
-        .mut_subcommand("ingest", with_defaults)
-        .mut_subcommand("config", |config| config.mut_subcommand("check", with_defaults))
+    Cli::command().mut_subcommand("ingest", help::of_ingest)
 }
 
 /// Parses the arguments of a command from the environment, and warns of variables that belong to
@@ -263,10 +252,10 @@ fn from_environment<A: Args + FromArgMatches>(command: &clap::Command) -> Result
 }
 
 fn settle(args: ServeArgs, command: &clap::Command) -> Result<Settings, SettingsError> {
-    layers::no_secrets(&args.options)?;
+    layers::no_secrets(&args.options.0)?;
     let environment: ServeArgs = from_environment(command)?;
     let config = args.config.or(environment.config);
-    layers::settle(args.options, config.as_deref(), environment.options)
+    layers::settle(args.options.0, config.as_deref(), environment.options.0)
 }
 
 fn serve(args: ServeArgs, command: &clap::Command) -> Result<ExitCode, SettingsError> {
@@ -296,7 +285,7 @@ fn with_runtime(work: impl Future<Output = ExitCode>) -> ExitCode {
             code
         }
         Err(error) => {
-            eprintln!("error: cannot start the async runtime: {error}");
+            report_line!("error: cannot start the async runtime: {error}");
             ExitCode::FAILURE
         }
     }

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use ragwire_rag::IndexingProgress;
 
+use crate::output::report_line;
+
 /// Pause between two lines: often enough to see that the work continues.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
@@ -42,7 +44,7 @@ impl ProgressDisplay {
             bar.set_position(done_chunks as u64);
         } else if self.last_line.elapsed() >= LINE_EVERY {
             self.last_line = Instant::now();
-            eprintln!("indexed {done_chunks} of {total_chunks} chunks");
+            report_line!("indexed {done_chunks} of {total_chunks} chunks");
         }
     }
 }

@@ -19,7 +19,8 @@ pub(super) async fn start_writer(models: &mut Models, settings: &Settings) -> Re
     let Some(options) = settings.upstream_options()? else {
         return Ok(());
     };
-    let options = found("llm-url", options, Purpose::Chat).await?;
+    let versioned = settings.with_version().upstream_options()?;
+    let options = found("llm-url", options, versioned, Purpose::Chat).await?;
     let model = Upstream::new(options).map_err(EnginesError::Upstream)?;
     tracing::info!(
         model = model.name(),
@@ -37,7 +38,8 @@ pub(super) async fn start_embedder(models: &mut Models, settings: &Settings) -> 
         return Ok(());
     };
     let setting = "embedder-url";
-    let options = found(setting, options, Purpose::Embedding).await?;
+    let versioned = settings.with_version().embedder_options()?;
+    let options = found(setting, options, versioned, Purpose::Embedding).await?;
     let embedding = EmbeddingOptions::for_model(options.model());
     let embedder = UpstreamEmbedder::connect(options, embedding).await;
     let embedder = embedder.map_err(|source| EnginesError::Remote { setting, source })?;
@@ -72,13 +74,24 @@ pub(super) async fn start_ranker(models: &mut Models, settings: &Settings) -> Re
 
 /// Asks the server for its model. If the settings name one, a server that is not reached or does
 /// not list it is only a warning.
+///
+/// A server without a list at its address is asked below `/v1`: `http://127.0.0.1:11434` then finds
+/// Ollama's models.
 async fn found(
     setting: &'static str,
     options: UpstreamOptions,
+    versioned: Option<UpstreamOptions>,
     purpose: Purpose,
 ) -> Result<UpstreamOptions, EnginesError> {
     let is_named = !options.model().is_empty();
-    match options.clone().discover(purpose).await {
+    let mut asked = options.clone().discover(purpose).await;
+    if let (Err(DiscoverError::NoList), Some(versioned)) = (&asked, versioned) {
+        match versioned.discover(purpose).await {
+            Err(DiscoverError::NoList | DiscoverError::Server(_)) => {}
+            below => asked = below,
+        }
+    }
+    match asked {
         Ok(found) => Ok(found),
         // A gateway without a list is used as it is named.
         Err(DiscoverError::NoList) if is_named => Ok(options),

@@ -19,6 +19,7 @@ use serde_json::json;
 
 use crate::ask::{self, AskError};
 use crate::client::{Server, ServerFlags};
+use crate::output::{print_line, report_line};
 use crate::settings::values::BadValue;
 use figures::{Figures, Judged, Report, Share};
 use folder::OwnServer;
@@ -127,7 +128,7 @@ pub async fn run(mut options: EvalOptions, environment: ServerFlags) -> ExitCode
     let judged = match judge(&options).await {
         Ok(judged) => judged,
         Err(error) => {
-            eprintln!("error: {error}");
+            report_line!("error: {error}");
             return ExitCode::from(USAGE);
         }
     };
@@ -136,12 +137,12 @@ pub async fn run(mut options: EvalOptions, environment: ServerFlags) -> ExitCode
     if options.json {
         let mut value = report.json();
         value["missed"] = json!(missed);
-        println!("{value:#}");
+        print_line!("{value:#}");
     } else {
-        print!("{report}");
+        print_line!("{}", report.to_string().trim_end());
     }
     for line in &missed {
-        eprintln!("{line}");
+        report_line!("{line}");
     }
     if missed.is_empty() {
         ExitCode::SUCCESS
@@ -176,7 +177,7 @@ async fn judge(options: &EvalOptions) -> Result<Vec<(EvalQuestion, Judged)>, Eva
         let one = Judged::of(&question, &answer);
         let wrong = if one.answerable { !one.fact } else { one.answered };
         if options.details && wrong {
-            eprintln!("{}\n  {}\n", question.question, answer.text.replace('\n', "\n  "));
+            report_line!("{}\n  {}\n", question.question, answer.text.replace('\n', "\n  "));
         }
         judged.push((question, one));
     }

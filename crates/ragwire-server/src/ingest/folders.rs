@@ -251,7 +251,7 @@ impl Folders {
                 if skip.is_final {
                     summary.removed += usize::from(self.remove(recorded.as_ref()).await?);
                 }
-                progress.done(&file.name, &skip.reason);
+                progress.skipped(&file.name);
                 summary.skipped.push((file.path, skip.reason));
                 return Ok(None);
             }
@@ -275,7 +275,7 @@ impl Folders {
                         progress.done(&file.name, "unchanged");
                     }
                     Some(SourceOutcome::Skipped(reason)) => {
-                        progress.done(&file.name, reason);
+                        progress.skipped(&file.name);
                         summary.skipped.push((file.path.clone(), reason.clone()));
                     }
                     None => {}
@@ -293,14 +293,17 @@ impl Folders {
                     "unchanged".to_owned()
                 } else {
                     summary.added += 1;
-                    format!("{} chunks", document.chunks)
+                    match document.chunks {
+                        1 => "1 chunk".to_owned(),
+                        chunks => format!("{chunks} chunks"),
+                    }
                 };
                 progress.done(&file.name, &outcome);
                 Ok(Some(source(SourceOutcome::Document(document.id))))
             }
             Err(error) => {
                 let reason = error.to_string();
-                progress.done(&file.name, &reason);
+                progress.skipped(&file.name);
                 summary.skipped.push((file.path.clone(), reason.clone()));
                 let concerns_content = concerns_content(&error);
                 if concerns_content {

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::output::report_line;
+
 /// The display on stderr.
 #[derive(Debug)]
 pub(super) enum Progress {
@@ -31,7 +33,15 @@ impl Progress {
                 bar.set_message(name.to_owned());
                 bar.inc(1);
             }
-            Self::Lines => eprintln!("{name}: {outcome}"),
+            Self::Lines => report_line!("{name}: {outcome}"),
+        }
+    }
+
+    /// A skipped file. Lines leave it to the summary, which names it with the reason.
+    pub(super) fn skipped(&self, name: &str) {
+        if let Self::Bar(bar) = self {
+            bar.set_message(name.to_owned());
+            bar.inc(1);
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::output::report_line;
+
 /// Number of skipped files that the summary lists by name.
 const MAX_LISTED: usize = 20;
 
@@ -27,7 +29,7 @@ impl Summary {
     /// Prints the summary to stderr.
     pub fn print(&self) {
         for (path, reason) in self.skipped.iter().take(MAX_LISTED) {
-            eprintln!("skipped {}: {reason}", printable(path));
+            report_line!("skipped {}: {reason}", printable(path));
         }
         if let Some(more) = self
             .skipped
@@ -35,13 +37,13 @@ impl Summary {
             .checked_sub(MAX_LISTED)
             .filter(|more| *more > 0)
         {
-            eprintln!("skipped {more} more");
+            report_line!("skipped {more} more");
         }
         let removed = match self.removed {
             0 => String::new(),
             removed => format!(", {removed} removed"),
         };
-        eprintln!(
+        report_line!(
             "{} indexed, {} unchanged, {} skipped{removed}",
             self.added,
             self.unchanged,

@@ -8,6 +8,8 @@ use data_encoding::HEXLOWER;
 use super::file::{Line, parse_owner, parse_rate, parse_scopes};
 use super::{Key, Scope, hash};
 
+use crate::output::{print_line, report_line};
+
 /// The beginning of each key, by which scanners for leaked secrets recognise it.
 const PREFIX: &str = "rw_";
 /// The random part of a key.
@@ -39,7 +41,7 @@ fn scopes(text: &str) -> Result<Scopes, String> {
 pub fn new_key(options: NewKey) -> ExitCode {
     let mut random = [0; KEY_BYTES];
     if let Err(error) = getrandom::fill(&mut random) {
-        eprintln!("error: no random numbers: {error}");
+        report_line!("error: no random numbers: {error}");
         return ExitCode::FAILURE;
     }
     let text = format!("{PREFIX}{}", HEXLOWER.encode(&random));
@@ -48,7 +50,7 @@ pub fn new_key(options: NewKey) -> ExitCode {
         scopes: options.scopes.0,
         rate: options.rate,
     };
-    println!("{}", Line(hash(text.as_bytes()), &key));
-    eprintln!("The key, which is shown only now and stored nowhere: {text}");
+    print_line!("{}", Line(hash(text.as_bytes()), &key));
+    report_line!("The key, which is shown only now and stored nowhere: {text}");
     ExitCode::SUCCESS
 }

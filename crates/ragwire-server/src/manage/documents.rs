@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{ManageError, Remote, exit};
 use crate::ask::clean;
-use crate::client::{self, JSON, Server, segment};
+use crate::client::{self, ClientError, JSON, Server, segment};
 use crate::ingest::documents_below;
 
 /// Documents that are listed with one request.
@@ -33,7 +33,7 @@ pub enum Documents {
         paths: Vec<PathBuf>,
     },
     /// Remove documents, by id or by name
-    #[command(visible_alias = "remove")]
+    #[command(visible_alias = "remove", alias = "delete")]
     Rm {
         /// Ids or names, as `list` prints them
         #[arg(required = true)]
@@ -154,8 +154,20 @@ async fn upload(server: &Server, path: &Path, name: &str) -> Result<Value, Manag
     };
     uploaded.map_err(|source| ManageError::Upload {
         path: path.to_owned(),
-        source,
+        source: without_name(source, name),
     })
+}
+
+/// Leaves out the name of the file, with which the server's message begins.
+fn without_name(mut error: ClientError, name: &str) -> ClientError {
+    if let ClientError::Refused { message, .. } = &mut error
+        && let Some(reason) = message
+            .strip_prefix(name)
+            .and_then(|rest| rest.strip_prefix(": "))
+    {
+        *message = reason.to_owned();
+    }
+    error
 }
 
 async fn remove(remote: &Remote, wanted: Vec<String>) -> Result<(), ManageError> {

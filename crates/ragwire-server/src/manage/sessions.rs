@@ -28,7 +28,7 @@ pub enum Sessions {
         title: String,
     },
     /// Delete sessions and the record of their turns, by id
-    #[command(visible_alias = "remove")]
+    #[command(visible_alias = "remove", alias = "delete")]
     Rm {
         /// Ids, as `list` prints them
         #[arg(required = true)]

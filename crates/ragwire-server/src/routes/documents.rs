@@ -222,6 +222,7 @@ pub(super) async fn upload(
                 documents.push(ListedDocument {
                     document: added.document,
                     removable: true,
+                    sample: false,
                 });
             }
             Err(error) => failed.push((name, error)),

@@ -15,6 +15,7 @@ use utoipa::ToSchema;
 use super::documents::DocumentUser;
 use super::schemas;
 use crate::app::App;
+use crate::sample;
 
 /// Documents on a page if the client does not say how many: 200 kB.
 const DEFAULT_LIMIT: usize = 1_000;
@@ -41,6 +42,9 @@ pub(super) struct ListedDocument {
     pub(super) document: Document,
     /// Whether the user of the request may replace or remove it.
     pub(super) removable: bool,
+    /// Whether it came with the program, as a placeholder for the user's own documents.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) sample: bool,
 }
 
 /// What the query asks for.
@@ -106,6 +110,7 @@ pub(super) async fn list(
     let own = owner.map(|owner| library.ids_of(&owner));
     let listed = page.documents.into_iter().map(|document| ListedDocument {
         removable: own.as_ref().is_none_or(|own| own.contains(&document.id)),
+        sample: sample::includes(&document.name),
         document,
     });
     let documents = Documents {

@@ -51,7 +51,7 @@ macro_rules! client {
     };
 }
 
-const FILES: [PageFile; 30] = [
+const FILES: [PageFile; 31] = [
     ("/", HTML, include_str!("../../page/index.html")),
     ("/page.js", SCRIPT, include_str!("../../page/page.js")),
     ("/page.css", STYLE, include_str!("../../page/page.css")),
@@ -61,6 +61,7 @@ const FILES: [PageFile; 30] = [
     module!("dom.js"),
     module!("feedback.js"),
     module!("human.js"),
+    module!("icons.js"),
     module!("inline.js"),
     module!("library.js"),
     module!("markdown.js"),
@@ -147,5 +148,23 @@ fn file(
             (headers_of_all, coding, packed).into_response()
         }
         None => (headers_of_all, text).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_page_uploads_the_files_of_a_folder_that_the_server_reads() {
+        let script = include_str!("../../page/modules/upload.js");
+        let list = script.split("const EXTENSIONS = ").nth(1).unwrap_or_default();
+        let list = list.split(';').next().unwrap_or_default();
+        let shown: BTreeSet<_> = list
+            .split(|letter: char| !letter.is_ascii_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .collect();
+        let known = ragwire_rag::EXTENSIONS.iter().map(|(extension, _)| *extension);
+        assert_eq!(shown, known.collect());
     }
 }

@@ -36,6 +36,7 @@ ragwire_endpoints::sampled_schemas! {
         component("/kind", "DocumentKind", "The format that a document was read as."),
         note("/chunks", "How many passages it was cut into."),
         note("/added_ms", "Milliseconds since 1970."),
+        note("/sample", "Whether it came with the program, as a placeholder; absent for all others."),
         note("/removable", "Whether the user of the request may replace or remove it (`--owner-header`)."),
     ];
     Chunk, chunks, &[
@@ -70,7 +71,9 @@ fn documents() -> Vec<Value> {
         .collect::<BTreeSet<_>>();
     let full = kinds.into_iter().filter_map(document).map(|mut document| {
         (document.title, document.pages) = (Some("Title".into()), Some(1));
-        listed(document)
+        let mut listed = listed(document);
+        listed["sample"] = true.into();
+        listed
     });
     minimal.into_iter().chain(full).collect()
 }

@@ -402,10 +402,21 @@ impl fmt::Display for Percent {
 
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(usize, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-        match UNITS.iter().find(|(unit, _)| self.0.is_multiple_of(*unit)) {
-            Some((unit, name)) => write!(f, "{}{name}", self.0 / unit),
-            None => self.0.fmt(f),
+        // As written: 20MB is no whole number of KiB, and 1TB is 976562500 of them.
+        const UNITS: [(u64, &str); 8] = [
+            (1 << 40, "TiB"),
+            (1_000_000_000_000, "TB"),
+            (1 << 30, "GiB"),
+            (1_000_000_000, "GB"),
+            (1 << 20, "MiB"),
+            (1_000_000, "MB"),
+            (1 << 10, "KiB"),
+            (1_000, "kB"),
+        ];
+        let bytes = self.0 as u64;
+        match UNITS.iter().find(|(unit, _)| bytes.is_multiple_of(*unit)) {
+            Some((unit, name)) => write!(f, "{}{name}", bytes / unit),
+            None => bytes.fmt(f),
         }
     }
 }

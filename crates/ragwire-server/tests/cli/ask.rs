@@ -65,8 +65,8 @@ pub(crate) fn without_times(said: Said) -> Said {
     let stderr: Vec<_> = said
         .2
         .split('\n')
-        .map(|line| match line.split_once(" chunks in ") {
-            Some((start, time)) if time.ends_with(" ms") => format!("{start} chunks in some ms"),
+        .map(|line| match line.rsplit_once(" in ") {
+            Some((start, time)) if time.ends_with(" ms") => format!("{start} in some ms"),
             _ => line.to_owned(),
         })
         .collect();
@@ -80,21 +80,18 @@ fn every_wire_shows_the_same_turn() {
     let plain = said(
         0,
         "BM25 is a ranking function that scores a passage by the words it shares with the question. [1]\n",
-        "· query analysis\n\
-         · search (bm25_search): What is BM25?\n\
-         · retrieval start\n\
-         · bm25_search: 2 chunks in some ms\n\
-         · 2 of 2 chunks answer, 0 may (lexical)\n\
-         · rrf: 2 of 2 chunks kept\n\
-         · 2 sources\n\
-         · extractive writes from 2 chunks\n\
-         · 1 of 1 claims are supported (lexical)\n\
+        "· searching with bm25_search: What is BM25?\n\
+         · found 2 passages in some ms\n\
+         · 2 of 2 passages fit the question\n\
+         · reading 2 passages\n\
+         · choosing sentences\n\
+         · 1 of 1 claim supported\n\
          [1] sample/retrieval.md, Retrieval without a model > BM25: \"BM25 is a ranking function that scores a passage \
          by the words it shares with the question.\"\n",
     );
     let mut reviewed = plain.clone();
-    let rest = reviewed.2.find("· rrf").unwrap();
-    let review = "· review 1: approved 2 of 2 passages answer and 0 may, says lexical\n";
+    let rest = reviewed.2.find("· reading").unwrap();
+    let review = "· review 1: approved: 2 of 2 passages answer and 0 may, says lexical\n";
     reviewed.2.insert_str(rest, review);
     for wire in WIRES {
         let cases: [(&[&str], &Said); 6] = [
@@ -126,7 +123,7 @@ fn every_wire_shows_how_a_turn_ended() {
         folders[1].path(),
         &["--idle-timeout", "1s", "--keep-alive", "100ms"],
     );
-    let begun = |fault: &str| format!("· search (fault): {fault}\n");
+    let begun = |fault: &str| format!("· searching with fault: {fault}\n");
     let failed = |fault: &str| {
         let begun = begun(fault);
         format!("{begun}\nthe turn failed: {MESSAGE} (chat_failed)\n")
@@ -289,7 +286,7 @@ fn an_answer_truncated_anywhere_is_detected_on_every_wire() {
             let step = if cut < ends[0] {
                 ""
             } else {
-                "· search (bm25): why?\n"
+                "· searching with bm25: why?\n"
             };
             let expected = if cut < body.len() {
                 let error = "error: the connection closed early: the answer is incomplete\n";

@@ -137,7 +137,7 @@ fn ask_prints_one_json_object() {
             .unwrap()
             .starts_with("The first half of an answer that breaks ")
     );
-    let (code, refused) = object(&["--effort", "huge", "x"]);
+    let (code, refused) = object(&["--kind", "nonsense", "x"]);
     assert_eq!((code, &refused["status"]), (2, &"error".into()));
 }
 

@@ -16,6 +16,17 @@ const NOT_ADDRESS: &str = "write 8787 for this machine alone, or 0.0.0.0:8787 fo
 const MISTAKES: &[Mistake] = &[
     // Names of commands and flags.
     ("asks", 2, &["'asks'", "a similar subcommand exists: 'ask'"]),
+    (
+        "start",
+        2,
+        &["'start'", "`ragwire-server serve` starts the server"],
+    ),
+    ("version", 2, &["'version'", "`ragwire-server --version`"]),
+    ("upload", 2, &["'upload'", "`ragwire-server documents add PATH`"]),
+    ("list", 2, &["'list'", "`ragwire-server documents list`"]),
+    ("chat", 2, &["'chat'", "`ragwire-server ask QUESTION`"]),
+    ("status", 2, &["'status'", "`ragwire-server health`"]),
+    ("backup", 2, &["'backup'", "`ragwire-server export FILE`"]),
     ("notes.md", 2, &["'notes.md'", "`ragwire-server --docs notes.md`"]),
     (
         "serve notes.md",
@@ -63,6 +74,16 @@ const MISTAKES: &[Mistake] = &[
         &["'file.toml'", "`ragwire-server config init > file.toml`"],
     ),
     (
+        "health 127.0.0.1:8787",
+        2,
+        &["'127.0.0.1:8787'", "write --server 127.0.0.1:8787"],
+    ),
+    (
+        "config init -o a.toml",
+        2,
+        &["'-o'", "`ragwire-server config init > ragwire.toml`"],
+    ),
+    (
         "completions tcsh",
         2,
         &["'tcsh'", "bash, elvish, fish, powershell, zsh"],
@@ -86,6 +107,14 @@ const MISTAKES: &[Mistake] = &[
         "--max-upload-size 20 MB",
         2,
         &["the value of --max-upload-size ends at the space before `MB`"],
+    ),
+    (
+        "--max-upload-size 1TB",
+        2,
+        &[
+            "max-body-memory (128MiB)",
+            "max-upload-size (1TB); raise the former",
+        ],
     ),
     (
         "--max-upload-size 0",
@@ -142,11 +171,7 @@ const MISTAKES: &[Mistake] = &[
     ("--judge model", 2, &["judge requires llm or llm-url"]),
     ("--store sqlite", 2, &["`sqlite`", "memory, qdrant-edge, qdrant"]),
     ("--llm-model m", 2, &["llm-model requires llm-url"]),
-    (
-        "--llm-url 127.0.0.1:8000",
-        2,
-        &["llm-url", "write http://host:port/v1"],
-    ),
+    ("--llm-url ollama", 2, &["llm-url", "write http://host:port/v1"]),
     (
         "--llm-url http://u:p@h/v1",
         2,
@@ -204,6 +229,16 @@ const MISTAKES: &[Mistake] = &[
         2,
         &["'nonsense'", "write 'x-user: ada'"],
     ),
+    (
+        "ask --effort huge x",
+        2,
+        &["`huge`", "none, low, medium, high, xhigh"],
+    ),
+    (
+        "ask --server 127.0.0.1:1",
+        2,
+        &["no question; write it after `ask`"],
+    ),
     ("ask --wire xml x", 2, &["`xml`", "framed, sse, ndjson"]),
     ("ask --mode fast x", 2, &["`fast`", "agentic, direct"]),
     ("ask --service rag x", 2, &["`rag`", "graph-rag, document-rag"]),
@@ -255,6 +290,16 @@ const MISTAKES: &[Mistake] = &[
         1,
         &["library in notes.md", "name another folder with --data"],
     ),
+    (
+        "check --data missing",
+        1,
+        &["missing does not exist; name the folder of the server with --data"],
+    ),
+    (
+        "--orchestrator exec:missing --listen 0",
+        1,
+        &["orchestrator missing: the process cannot be started"],
+    ),
     ("ingest", 1, &["no paths to index; name files or folders"]),
     ("ingest missing", 1, &["cannot read missing: No such file"]),
     ("documents add missing.md", 1, &["missing.md: No such file"]),
@@ -266,6 +311,11 @@ const MISTAKES: &[Mistake] = &[
         &["questions.json: it has no list of questions; write {\"questions\""],
     ),
     // Servers.
+    (
+        "--llm-url 127.0.0.1:1 --listen 0",
+        1,
+        &["--llm-url", "start that server first"],
+    ),
     (
         "--redis redis://127.0.0.1:1 --listen 0",
         1,

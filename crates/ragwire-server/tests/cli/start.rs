@@ -130,6 +130,51 @@ fn a_starting_server_reports_what_it_does_and_stops_when_it_is_told() {
     child.wait().unwrap();
 }
 
+/// Returns what writes to nothing: a pipe whose reader has left.
+fn unread() -> Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
+#[test]
+fn output_that_nothing_reads_ends_no_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let (docs, data) = (with_a_document(folder.path()), folder.path().join("data"));
+    let data = data.to_str().unwrap();
+    let commands: [&[&str]; 6] = [
+        &["config", "check"],
+        &["ingest", &docs, "--data", data],
+        &["check", "--data", data],
+        &["export", &format!("{data}/export"), "--data", data],
+        &["import", &format!("{data}/export"), "--data", data],
+        &["keys", "new", "--owner", "ada"],
+    ];
+    for arguments in commands {
+        let status = program(arguments)
+            .stdout(unread())
+            .stderr(unread())
+            .status()
+            .unwrap();
+        assert_eq!(status.code(), Some(0), "{arguments:?}");
+    }
+    let mut child = program(&["--listen", "127.0.0.1:0", "--data", data])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    let mut first = String::new();
+    lines.read_line(&mut first).unwrap();
+    drop(lines);
+    let address = first.trim().strip_prefix("starting at http://").unwrap();
+    let address = address.trim_end_matches('/');
+    while !get(address, "/readyz").starts_with("HTTP/1.1 200 ") {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
 /// A model server that answers every request with this JSON.
 fn model_server(status: &'static str, json: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -210,5 +255,55 @@ fn a_model_server_without_an_obvious_model_is_refused_with_what_to_do() {
         let (code, _, stderr) = run(&mut program(&arguments));
         assert_eq!(code, 1, "{message}: {stderr}");
         assert!(stderr.contains(message), "{message}: {stderr}");
+    }
+}
+
+/// A model server whose routes are below `/v1`, as Ollama's.
+fn versioned_model_server() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for socket in listener.incoming().map_while(Result::ok) {
+            let mut lines = BufReader::new(&socket).lines();
+            let request = lines.next().unwrap().unwrap();
+            while lines
+                .next()
+                .is_some_and(|line| line.is_ok_and(|line| !line.is_empty()))
+            {}
+            let (status, json) = match request.split(' ').nth(1) {
+                Some("/v1/models") => ("200 OK", r#"{"object":"list","data":[{"id":"qwen3:4b"}]}"#),
+                _ => ("404 Not Found", "404 page not found"),
+            };
+            let length = json.len();
+            let _ = write!(
+                &socket,
+                "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\
+                 connection: close\r\n\r\n{json}"
+            );
+        }
+    });
+    address
+}
+
+#[test]
+fn a_model_server_needs_neither_scheme_nor_path_nor_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().join("data");
+    for scheme in ["", "http://"] {
+        let url = format!("{scheme}{}", versioned_model_server());
+        let mut child = program(&["--listen", "127.0.0.1:0", "--llm-url", &url, "--data"])
+            .arg(&data)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut lines = lines.map_while(Result::ok);
+        let found = lines.find(|line| line.trim_start().starts_with("llm: "));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(
+            found.is_some_and(|line| line.contains("llm: qwen3:4b, on the server of --llm-url")),
+            "{url}"
+        );
     }
 }

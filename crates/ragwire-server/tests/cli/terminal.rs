@@ -35,8 +35,8 @@ fn steps_are_grey_unless_no_color_is_set_and_late_ones_begin_a_line() {
     let (grey, reset) = ("\x1b[2m", "\x1b[0m");
     let coloured = shown(&server, &[]);
     for step in [
-        "· search (bm25_search): What is BM25?",
-        "· extractive writes from ",
+        "· searching with bm25_search: What is BM25?",
+        "· choosing sentences",
     ] {
         assert!(
             coloured.contains(&format!("{grey}{step}")),
@@ -44,11 +44,11 @@ fn steps_are_grey_unless_no_color_is_set_and_late_ones_begin_a_line() {
         );
     }
     // The verification follows the text, which has no line end.
-    let late = format!("[1]\r\n{grey}· 1 of 1 claims are supported (lexical){reset}\r\n");
+    let late = format!("[1]\r\n{grey}· 1 of 1 claim supported{reset}\r\n");
     assert!(coloured.contains(&late), "{coloured:?}");
     let plain = shown(&server, &[("NO_COLOR", "1")]);
     assert!(
-        plain.contains("· search (bm25_search): What is BM25?"),
+        plain.contains("· searching with bm25_search: What is BM25?"),
         "{plain:?}"
     );
     assert!(!plain.contains(grey), "{plain:?}");

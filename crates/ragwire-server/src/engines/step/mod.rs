@@ -20,6 +20,8 @@ use super::error::{EnginesError, chain};
 use super::location::StoreLocation;
 use super::progress::ProgressDisplay;
 
+use crate::output::report_line;
+
 /// The largest number of passages whose sections and sentences a default store in memory holds:
 /// about 200 MB. Beyond it, a question that no passage answers is not searched in sentences;
 /// everything else stays the same.
@@ -60,7 +62,7 @@ impl Engines {
     ) -> Result<(), EnginesError> {
         if !self.has_room() {
             let (passages, limit) = (self.library.chunk_count(), self.max_passages);
-            eprintln!(
+            report_line!(
                 "the library has {passages} passages; sections and sentences are kept in memory for at most \
                  {limit}, and a persistent store has no such limit"
             );
@@ -81,7 +83,7 @@ impl Engines {
         self.list_failures(&indexed);
         let seconds = started.elapsed().as_secs_f64();
         if indexed.indexed > 0 && seconds > 1.0 {
-            eprintln!("indexing {} documents took {seconds:.1} s", indexed.indexed);
+            report_line!("indexing {} documents took {seconds:.1} s", indexed.indexed);
         }
         let mut errors = indexed.failed.into_iter().map(|failure| failure.error);
         match errors.find(concerns_all_documents) {
@@ -123,11 +125,11 @@ impl Engines {
             .collect();
         for failure in report.failed.iter().take(MAX_LISTED) {
             let name = names.get(failure.document_id.as_str()).unwrap_or(&"a document");
-            eprintln!("{name}: not indexed yet, {}", chain(&failure.error));
+            report_line!("{name}: not indexed yet, {}", chain(&failure.error));
         }
         let more = report.failed.len().saturating_sub(MAX_LISTED) + report.untried;
         if more > 0 {
-            eprintln!("{more} more documents are not indexed yet");
+            report_line!("{more} more documents are not indexed yet");
         }
     }
 }

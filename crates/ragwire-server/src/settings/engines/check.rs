@@ -15,8 +15,12 @@ const MAX_COLLECTION_BYTES: usize = 100;
 
 /// The error for a setting that this build does not support.
 pub(crate) fn not_built(setting: &str, feature: &str) -> Contradiction {
+    let instead = match setting {
+        "llm" | "embedder" | "reranker" => format!(", or name the server of a model with --{setting}-url"),
+        _ => String::new(),
+    };
     Contradiction::new(format!(
-        "{setting} is not in this build; build with `--features {feature}`"
+        "{setting} is not in this build; build with `--features {feature}`{instead}"
     ))
 }
 

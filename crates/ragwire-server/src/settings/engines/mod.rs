@@ -1,5 +1,6 @@
 //! Settings of models and stores: the types of their values, and the options of the servers they name.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -239,6 +240,24 @@ impl Settings {
         Ok(Some(options))
     }
 
+    /// Returns these settings with `/v1` behind the addresses of servers that have no path. Most servers
+    /// with OpenAI's protocol have its routes there.
+    pub fn with_version(&self) -> Self {
+        let versioned = |Address(url): &Address| {
+            let url = url.as_deref().map(|url| with_scheme(url).into_owned())?;
+            let uri: http::Uri = url.parse().ok()?;
+            let is_bare = matches!(uri.path(), "" | "/") && uri.query().is_none();
+            is_bare.then(|| Address(Some(format!("{}/v1", url.trim_end_matches('/')))))
+        };
+        let mut settings = self.clone();
+        for url in [&mut settings.llm_url, &mut settings.embedder_url] {
+            if let Some(versioned) = versioned(url) {
+                *url = versioned;
+            }
+        }
+        settings
+    }
+
     /// Returns the options of the embedder's server, or `None` without `embedder-url`.
     ///
     /// # Errors
@@ -270,7 +289,7 @@ impl Settings {
         let Some(url) = url.as_deref() else {
             return Ok(None);
         };
-        let mut options = UpstreamOptions::unnamed(url)
+        let mut options = UpstreamOptions::unnamed(&with_scheme(url))
             .map_err(|error| Contradiction::new(format!("{name}-url: {error}")))?
             .error_messages(self.log_upstream_errors);
         if let Some(model) = model.as_deref() {
@@ -281,6 +300,16 @@ impl Settings {
             options = options.key(key);
         }
         Ok(Some(options))
+    }
+}
+
+/// Returns an address with its scheme: `127.0.0.1:11434` is HTTP, as for `ask --server`.
+fn with_scheme(url: &str) -> Cow<'_, str> {
+    let authority = url.split('/').next().unwrap_or(url);
+    let port = authority.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
+    match port {
+        Some(Ok(_)) if !url.contains("://") => Cow::Owned(format!("http://{url}")),
+        _ => Cow::Borrowed(url),
     }
 }
 
