@@ -63,6 +63,7 @@ mod orchestrator;
 pub mod search;
 #[cfg(test)]
 pub(crate) mod test_data;
+mod trace;
 
 pub use agent::{Agent, AgentBuilder, AgentQuestion, Budget};
 pub use answer::cache::SemanticCache;
@@ -84,3 +85,4 @@ pub use search::{
     AddError, IndexError, IndexFailure, IndexReport, Indexer, Lexical, LexicalRank, MaxSimRank, Retrieve,
     RetrieveError, RetrieveRequest, SearchResults, SearchTools, Tool, ToolError, ToolRetriever,
 };
+pub use trace::TraceContext;
