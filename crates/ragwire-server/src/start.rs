@@ -29,6 +29,7 @@ use crate::open_files;
 use crate::orchestrator::Reference;
 use crate::originals::{self, Originals};
 use crate::readiness::{Readiness, Stage};
+use crate::reload::{self, follow_certificate, follow_keys, load_keys};
 use crate::sample;
 use crate::serve::{Listening, Opener, Server, Shutdown};
 use crate::settings::engines::StoreKind;
@@ -36,6 +37,7 @@ use crate::settings::engines::StoreKind;
 use crate::settings::engines::check::not_built;
 use crate::settings::{Contradiction, Settings};
 use crate::signals::{Hangups, Signals};
+use crate::tls::{Tls, TlsError};
 
 /// A server that does not start.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +82,9 @@ pub enum StartError {
     /// The file of API keys cannot be used.
     #[error(transparent)]
     Keys(#[from] KeysError),
+    /// The certificate or its key cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// Signals cannot be received.
     #[error("cannot receive signals: {0}")]
     Signals(#[source] std::io::Error),
@@ -367,8 +372,10 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
         // Before the models, which take long. The server reads it once more.
         ApiKeys::new(file).load()?;
     }
+    let tls = Tls::load(&settings)?;
     let address = *settings.listen;
     let listening = Listening::bind(&settings).map_err(|source| StartError::Listen { address, source })?;
+    let listening = listening.encrypted(tls.clone());
     let extractor = Extractor::this_program(&settings).map_err(StartError::Extractor)?;
     if let Some(options) = settings.gateway_options()? {
         return serve_gateway(settings, extractor, listening, options).await;
@@ -394,7 +401,8 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
 /// to, and what opens its routes.
 struct Starting {
     settings: Settings,
-    address: SocketAddr,
+    /// What a client on this machine calls.
+    url: String,
     readiness: Readiness,
     opener: Opener,
     hangups: Option<Hangups>,
@@ -411,7 +419,7 @@ async fn serve_library(
 ) -> Result<Infallible, StartError> {
     let Starting {
         settings,
-        address,
+        url,
         readiness,
         opener,
         hangups,
@@ -480,7 +488,7 @@ async fn serve_library(
         &engines,
         &session_summary,
         &settings,
-        address,
+        &url,
     );
     let watching = async {
         if settings.watch {
@@ -520,7 +528,7 @@ async fn serve_gateway(
     let serve = async move |starting| {
         let Starting {
             settings,
-            address,
+            url,
             readiness,
             opener,
             hangups,
@@ -541,9 +549,9 @@ async fn serve_gateway(
         opener.open(Arc::clone(&app));
         readiness.set(Stage::Ready);
         eprintln!(
-            "\n  ragwire-server answers at http://{address}/\n  orchestrator: {target}\n  \
+            "\n  ragwire-server answers at {url}/\n  orchestrator: {target}\n  \
              sessions: {session_summary}\n\n{}",
-            first_question(address, "What is this about?")
+            first_question(&url, "What is this about?")
         );
         Ok(follow_keys(&app, hangups).await)
     };
@@ -564,31 +572,33 @@ where
 {
     let mut first = Signals::new().map_err(StartError::Signals)?;
     let mut second = Signals::new().map_err(StartError::Signals)?;
-    // Otherwise the server ends with its terminal, as it always did.
-    let hangups = match settings.api_keys.as_deref() {
-        Some(_) => Some(Hangups::new().map_err(StartError::Signals)?),
-        None => None,
-    };
+    // Each listener receives every signal.
+    let hangups = reload::hangups(&settings).map_err(StartError::Signals)?;
+    let certificate = follow_certificate(
+        listening.tls(),
+        reload::hangups(&settings).map_err(StartError::Signals)?,
+    );
     let kill = async {
         // Every listener receives every signal, so the first one here is the one that stops the
         // server.
         second.next().await;
         second.next().await;
     };
-    let (address, readiness) = (listening.address(), Readiness::new());
+    let (url, readiness) = (listening.url(), Readiness::new());
     // A script that starts the server with port 0 finds the port here.
-    eprintln!("starting at http://{address}/");
+    eprintln!("starting at {url}/");
     let (server, opener) = Server::starting(listening, settings.clone(), readiness.clone());
     let mut starting = JoinSet::new();
     starting.spawn(start(Starting {
         settings,
-        address,
+        url,
         readiness,
         opener,
         hangups,
     }));
     let shutdown = tokio::select! {
         shutdown = server.run(first.next(), kill) => shutdown,
+        never = certificate => match never {},
         Some(ended) = starting.join_next() => match ended {
             Ok(Err(error)) => return Err(error),
             Ok(Ok(never)) => match never {},
@@ -604,28 +614,6 @@ where
     Ok(())
 }
 
-fn load_keys(app: &App) -> Result<(), KeysError> {
-    if let Some(keys) = &app.keys {
-        let keys = keys.load()?;
-        tracing::info!(keys, "requests need an API key");
-    }
-    Ok(())
-}
-
-/// Reads the API keys again on each SIGHUP. A file with a mistake changes nothing.
-async fn follow_keys(app: &App, hangups: Option<Hangups>) -> Infallible {
-    let (Some(keys), Some(mut hangups)) = (&app.keys, hangups) else {
-        return std::future::pending().await;
-    };
-    loop {
-        hangups.next().await;
-        match keys.load() {
-            Ok(keys) => tracing::info!(keys, "read the API keys again"),
-            Err(error) => tracing::error!(%error, "the API keys stay as they were"),
-        }
-    }
-}
-
 fn warn_about(settings: &Settings) {
     open_files::provide(settings);
     let address = *settings.listen;
@@ -638,9 +626,9 @@ fn warn_about(settings: &Settings) {
 }
 
 /// A command that asks a first question.
-fn first_question(address: SocketAddr, question: &str) -> String {
+fn first_question(url: &str, question: &str) -> String {
     format!(
-        "  curl -N http://{address}/v1/rag/sessions/demo/messages/stream \\\n    \
+        "  curl -N {url}/v1/rag/sessions/demo/messages/stream \\\n    \
          -H 'content-type: application/json' -d '{{\"prompt\":\"{question}\"}}'\n"
     )
 }
@@ -652,7 +640,7 @@ fn welcome(
     engines: &Engines,
     sessions: &str,
     settings: &Settings,
-    address: SocketAddr,
+    url: &str,
 ) {
     let location = if library.is_shared() {
         format!("the collection {}", shared_collection(settings))
@@ -674,12 +662,12 @@ fn welcome(
         },
     );
     eprintln!(
-        "\n  ragwire-server answers at http://{address}/\n  library: {} documents, {} chunks, in {}\n  \
+        "\n  ragwire-server answers at {url}/\n  library: {} documents, {} chunks, in {}\n  \
          graph: {graph}\n  sessions: {sessions}\n  {}\n\n{}",
         library.document_count(),
         library.chunk_count(),
         location,
         engines.summary().join("\n  "),
-        first_question(address, question),
+        first_question(url, question),
     );
 }

@@ -32,7 +32,16 @@ pub(super) fn in_groups(command: clap::Command) -> clap::Command {
 const GROUPS: [(&str, &[&str]); 9] = [
     (
         "Common",
-        &["config", "docs", "watch", "listen", "data", "drain", "log_format"],
+        &[
+            "config",
+            "docs",
+            "watch",
+            "listen",
+            "data",
+            "drain",
+            "log_format",
+            "otlp",
+        ],
     ),
     (
         "Models",
@@ -41,7 +50,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
     ("Library", &["store", "qdrant", "graph", "extract", "originals"]),
     ("Several hosts", &["redis"]),
     ("Orchestrator in place of the library", &["orchestrator"]),
-    ("Access", &["allow", "owner", "api_keys"]),
+    ("Access", &["allow", "owner", "api_keys", "tls", "pad_to"]),
     (
         "Answers and conversations",
         &["journal", "disconnect", "max_session", "session"],

@@ -4,6 +4,7 @@
 //! and the help text. `layers.rs` merges these sources, `values.rs` and `engines.rs` hold the value
 //! types.
 
+mod check;
 pub mod engines;
 pub mod layers;
 pub mod orchestrator;
@@ -16,7 +17,6 @@ use std::time::Duration;
 
 use ragwire::turn::{Durability, JournalLimits, RedisError, RedisOptions, Timeouts, TurnGroup};
 use ragwire_endpoints::{ClientShare, EndpointLimits};
-use ragwire_rag::answer::MAX_QUESTION_BYTES;
 use ragwire_rag::models::upstream::Dialect;
 use serde::Deserialize;
 
@@ -90,6 +90,9 @@ settings! {
         drain: Span = DRAIN;
         /// Format of the log on stderr: text, or json with an object per line
         log_format: LogFormat = LogFormat::Text;
+        /// OpenTelemetry collector that gets a span for each question, as http://127.0.0.1:4318 (OTLP
+        /// over HTTP); the variables OTEL_* set the rest
+        otlp_url: Address = Address::default();
         /// Maximum number of questions answered concurrently
         max_turns: Count = MAX_TURNS;
         /// Maximum number of questions on the waiting list; 0 refuses a question that cannot start
@@ -216,6 +219,14 @@ settings! {
         /// File of API keys, as `keys new` prints its lines; every request then needs a key that may do
         /// what it asks. SIGHUP reads the file again
         api_keys: File = File(None);
+        /// Pad the pieces of streamed answers to a multiple of this many bytes, so that the sizes of
+        /// encrypted packets do not show the lengths of words; 256 hides most of them, 0 pads nothing
+        pad_to: CountOrZero = CountOrZero(0);
+        /// PEM file with the certificate of this server and the ones between it and its authority: the
+        /// port then speaks HTTPS only. SIGHUP reads the file and that of --tls-key again
+        tls_cert: File = File(None);
+        /// PEM file with the private key of --tls-cert
+        tls_key: File = File(None);
         /// Largest share of the connections, of the questions and of the memory for bodies that one
         /// client may have, in percent; a client is a user with --owner-header, otherwise an address
         client_share: Percent = CLIENT_SHARE;
@@ -341,6 +352,8 @@ const MAX_UPLOAD_SIZE: Size = Size(32 << 20);
 const ORIGINALS_SIZE: Size = Size(2 << 30);
 /// A folder dropped on the page.
 const MAX_UPLOAD_FILES: Count = Count(64);
+/// Chunks are not padded to more; see `Turn::pad_to`.
+const MAX_PAD_TO: usize = 4 << 10;
 /// More than a page of text is not a question.
 const MAX_QUESTION: Size = Size(8 << 10);
 /// The defaults of the library.
@@ -413,135 +426,9 @@ impl Contradiction {
 }
 
 impl Settings {
-    /// Checks that the settings do not contradict each other.
-    ///
-    /// # Errors
-    ///
-    /// The first [`Contradiction`].
-    pub fn check(&self) -> Result<(), Contradiction> {
-        self.check_times()?;
-        self.check_sizes()?;
-        if let Err(error) = self.redis_options() {
-            let fix = match error {
-                RedisError::Url { .. } => {
-                    "; write redis://host:6379, redis://user:password@host:6379/0 or unix:///path (TLS is not supported)"
-                }
-                _ => "",
-            };
-            return Err(Contradiction(format!("redis: {error}{fix}")));
-        }
-        // First, because an orchestrator takes the place of all models.
-        orchestrator::check(self)?;
-        engines::check::check(self)?;
-        if self.watch && self.docs.is_empty() {
-            return Err(Contradiction(
-                "watch needs files or folders to follow: name them with docs".into(),
-            ));
-        }
-        if self.api_keys.is_some() && self.owner_header.is_some() {
-            return Err(Contradiction(
-                "api-keys and owner-header contradict each other: both name the user of a request".into(),
-            ));
-        }
-        self.check_hosts()
-    }
-
-    fn check_times(&self) -> Result<(), Contradiction> {
-        if self.keep_alive >= self.idle_timeout {
-            return Err(Contradiction(format!(
-                "keep-alive ({}) must be less than idle-timeout ({})",
-                self.keep_alive, self.idle_timeout
-            )));
-        }
-        // Equal is valid: only the turn's time-out has an effect then.
-        if self.idle_timeout > self.turn_timeout {
-            return Err(Contradiction(format!(
-                "idle-timeout ({}) must not be more than turn-timeout ({})",
-                self.idle_timeout, self.turn_timeout
-            )));
-        }
-        for (name, time) in [
-            ("redis-lease", self.redis_lease),
-            ("redis-retry", self.redis_retry),
-        ] {
-            if !REDIS_TIMES.contains(&*time) {
-                return Err(Contradiction(format!("{name} ({time}) must be from 100ms to 1h")));
-            }
-        }
-        Ok(())
-    }
-
-    fn check_sizes(&self) -> Result<(), Contradiction> {
-        if *self.max_question > MAX_QUESTION_BYTES {
-            return Err(Contradiction(format!(
-                "max-question ({}) must not be more than {}, the limit of the pipeline",
-                self.max_question,
-                Size(MAX_QUESTION_BYTES)
-            )));
-        }
-        let (upload, share) = (
-            self.max_upload_body(),
-            self.client_share.of(*self.max_body_memory),
-        );
-        if share < upload {
-            return Err(Contradiction(format!(
-                "max-body-memory ({}) is too small: client-share ({}) of it is less than an upload, which has \
-                 up to {upload} bytes with max-upload-size ({})",
-                self.max_body_memory, self.client_share, self.max_upload_size
-            )));
-        }
-        if *self.journal_turns < *self.max_turns + *self.max_queued {
-            return Err(Contradiction(format!(
-                "journal-turns ({}) must not be less than max-turns ({}) and max-queued ({}) together: the \
-                 journal stores running and waiting turns",
-                self.journal_turns, self.max_turns, self.max_queued
-            )));
-        }
-        if self.journal_turn_size > self.journal_size {
-            return Err(Contradiction(format!(
-                "journal-turn-size ({}) must not be more than journal-size ({}), the size of all turns together",
-                self.journal_turn_size, self.journal_size
-            )));
-        }
-        if *self.session_turns < 2 {
-            return Err(Contradiction(
-                "session-turns must be at least 2: a question and its answer".into(),
-            ));
-        }
-        if self.max_question > self.session_size {
-            return Err(Contradiction(format!(
-                "max-question ({}) must not be more than session-size ({}): the session stores the question",
-                self.max_question, self.session_size
-            )));
-        }
-        Ok(())
-    }
-
     /// Returns the largest body of an upload: its files, and the headers of each in a form.
     pub fn max_upload_body(&self) -> usize {
         *self.max_upload_size + PART_BYTES * (*self.max_upload_files + 1)
-    }
-
-    fn check_hosts(&self) -> Result<(), Contradiction> {
-        for origin in &self.allow_origin {
-            let authority = origin
-                .strip_prefix("http://")
-                .or_else(|| origin.strip_prefix("https://"));
-            let is_plain = |authority: &str| !authority.is_empty() && !authority.contains(['/', '*', ' ']);
-            if !authority.is_some_and(is_plain) {
-                return Err(Contradiction(format!(
-                    "allow-origin `{origin}` is not an origin; write https://example.org"
-                )));
-            }
-        }
-        for host in &self.allow_host {
-            if host.is_empty() || host.contains(['/', '*', ' ', '@']) {
-                return Err(Contradiction(format!(
-                    "allow-host `{host}` is not a host name; write example.org"
-                )));
-            }
-        }
-        Ok(())
     }
 
     /// Returns the options of the Redis server, or `None` without `redis`. Does not connect.
@@ -601,6 +488,11 @@ mod tests {
                 },
                 "api-keys",
             ),
+            (
+                |s| s.tls_key = File(Some("key.pem".into())),
+                "tls-cert and tls-key",
+            ),
+            (|s| s.pad_to = CountOrZero(4097), "pad-to (4097)"),
             (|s| s.watch = true, "watch"),
             (|s| s.allow_origin = vec!["*".into()], "allow-origin"),
             (|s| s.allow_host = vec!["http://a".into()], "allow-host"),
