@@ -125,6 +125,7 @@ impl Pending {
             Ok(()) => Ok(match self.recording {
                 None => Turn {
                     source: Source::Queue(reader),
+                    padding: None,
                 },
                 // On the heap, because most turns have no journal.
                 Some(recording) => Box::pin(recording.begin(reader)).await?,

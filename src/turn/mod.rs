@@ -66,6 +66,8 @@ pub use timeouts::Timeouts;
 #[cfg(feature = "redis")]
 pub use crate::redis::{Durability, RedisError, RedisOptions};
 
+use std::num::NonZeroUsize;
+
 use self::journal::Cursor;
 use self::reader::Reader;
 use crate::wire::Wire;
@@ -82,6 +84,8 @@ use crate::wire::Wire;
 #[must_use = "a turn that is not read is cancelled when it is dropped"]
 pub struct Turn {
     source: Source,
+    /// What the chunks of its stream are padded to, in bytes.
+    padding: Option<NonZeroUsize>,
 }
 
 /// What a turn is read from.
@@ -98,6 +102,7 @@ impl Turn {
     fn follow(cursor: Cursor) -> Self {
         Self {
             source: Source::Log(cursor),
+            padding: None,
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::failure::Failure;
 use crate::frame::Status;
 use crate::metadata::Usage;
+use crate::turn::TurnId;
 
 /// Receives the figures of each turn of a [`TurnBuilder`](super::TurnBuilder), once, after its end.
 ///
@@ -61,6 +62,8 @@ pub enum TurnOutcome<'a> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FinishedTurn<'a> {
+    /// Its ID.
+    pub id: TurnId,
     /// How it ended.
     pub outcome: TurnOutcome<'a>,
     /// The name of its first reader's wire. `None` if it was collected, or rejected.
@@ -92,6 +95,7 @@ pub(crate) struct Observation {
 
 /// What the reader of the queue has seen.
 pub(super) struct Seen {
+    pub(super) id: TurnId,
     /// Set if the turn was rejected.
     pub(super) rejected: Option<Failure>,
     /// How the turn ended, and what it consumed, if the reader has the end.
@@ -135,6 +139,7 @@ impl Drop for Observation {
             (None, Some((Status::Failed(failure), _))) => TurnOutcome::Failed(failure),
         };
         self.observer.finished(&FinishedTurn {
+            id: seen.id,
             outcome,
             wire: self.wire.get().copied(),
             duration: seen.duration,

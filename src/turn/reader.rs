@@ -104,6 +104,7 @@ impl Drop for Reader {
         }
         if let Some(observation) = &self.observation {
             observation.record(Seen {
+                id: self.id,
                 rejected: self.rejected.take().map(|failure| *failure),
                 end,
                 duration: self.started.elapsed(),

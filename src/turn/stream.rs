@@ -1,10 +1,11 @@
 //! The turn as bytes on one wire.
 
+use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_core::Stream;
 use tokio::time::{Instant, Sleep};
 
@@ -16,6 +17,10 @@ use crate::wire::Wire;
 
 /// The minimum keep-alive interval; a shorter one would send almost nothing but fillers.
 const MIN_KEEP_ALIVE: Duration = Duration::from_millis(10);
+
+/// The largest block that chunks are padded to: more than any word or event of an answer, and less
+/// than the limits of all readers on a line.
+const MAX_BLOCK_BYTES: usize = 4 << 10;
 
 /// The timer interval of a journal's reader without a keep-alive. It has no time limits to check.
 const NEVER: Duration = Duration::from_secs(24 * 3600);
@@ -48,6 +53,7 @@ const NEVER: Duration = Duration::from_secs(24 * 3600);
 #[derive(Debug)]
 pub struct TurnStream {
     chunks: Chunks,
+    padding: Option<NonZeroUsize>,
     last: Instant,
     // Created when the stream first waits, and reset only when it fires, so that a chunk costs no
     // timer.
@@ -91,12 +97,58 @@ impl Chunks {
             Self::Log(follower) => follower.keep_alive(),
         }
     }
+
+    /// Appends padding to a chunk.
+    fn pad(&mut self, chunk: Bytes, block: NonZeroUsize) -> Bytes {
+        let mut padding = BytesMut::new();
+        match self {
+            Self::Queue(reader) => reader.queue.pad(chunk.len(), block.get(), &mut padding),
+            Self::Log(follower) => follower.pad(chunk.len(), block.get(), &mut padding),
+        }
+        if padding.is_empty() {
+            return chunk;
+        }
+        let mut padded = BytesMut::with_capacity(chunk.len() + padding.len());
+        padded.extend_from_slice(&chunk);
+        padded.extend_from_slice(&padding);
+        padded.freeze()
+    }
 }
 
 impl Turn {
+    /// Pads each chunk of the stream to a multiple of `block` bytes, at most 4 KiB; 0 pads nothing,
+    /// which is the default.
+    ///
+    /// Anyone who sees encrypted traffic sees the sizes of its packets. Where each piece of an answer is
+    /// a packet, these are the lengths of its words, from which much of the text can be guessed.
+    /// Padding hides the lengths that are below `block`. It is what the wire's readers skip:
+    /// comments of server-sent events, blank lines of JSON lines. [`Framed`](crate::Framed) has room
+    /// for it before its first text only, the wires of Ollama and TrustGraph have none, and the last
+    /// chunk of a stream is never padded.
+    ///
+    /// ```
+    /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use futures_util::StreamExt;
+    /// use ragwire::{Metadata, SendError, Sink, Sse, Turn};
+    ///
+    /// let turn = Turn::start(|sink: Sink| async move {
+    ///     sink.send("Forty-two.").await?;
+    ///     std::future::pending::<()>().await;
+    ///     Ok::<_, SendError>(Metadata::default())
+    /// });
+    /// let mut stream = turn.commit().await?.pad_to(256).stream(&Sse::default());
+    /// assert_eq!(stream.next().await.map(|chunk| chunk.len()), Some(256));
+    /// # Ok(()) }
+    /// ```
+    pub fn pad_to(mut self, block: usize) -> Self {
+        self.padding = NonZeroUsize::new(block.min(MAX_BLOCK_BYTES));
+        self
+    }
+
     /// Encodes the turn on `wire`, without HTTP.
     pub fn stream(self, wire: &impl Wire) -> TurnStream {
         let now = Instant::now();
+        let padding = self.padding;
         let chunks = match self.source {
             Source::Queue(reader) => {
                 reader.span.record("wire", wire.name());
@@ -111,6 +163,7 @@ impl Turn {
         };
         TurnStream {
             chunks,
+            padding,
             last: now,
             timer: None,
         }
@@ -182,7 +235,10 @@ impl Stream for TurnStream {
             let now = Instant::now();
             if let Poll::Ready(chunk) = self.chunks.poll_chunk(cx, now) {
                 self.last = now;
-                return Poll::Ready(chunk);
+                return Poll::Ready(match (chunk, self.padding) {
+                    (Some(chunk), Some(block)) => Some(self.chunks.pad(chunk, block)),
+                    (chunk, _) => chunk,
+                });
             }
             std::task::ready!(self.poll_timer(cx));
             self.chunks.keep_alive();

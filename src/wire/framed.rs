@@ -32,7 +32,7 @@ use bytes::BytesMut;
 
 use super::decoded::{Decoded, is_blank};
 use super::object::{self, Late};
-use super::{Decode, DecodeError, EncodeError, Finish, Limits, Spelling, Wire};
+use super::{Decode, DecodeError, EncodeError, Finish, Limits, Spelling, Wire, padding};
 use crate::event::Event;
 use crate::frame::{End, Frame, Status};
 use crate::metadata::Citation;
@@ -224,6 +224,13 @@ impl Spelling for FramedSpelling {
         // Readers skip a blank line before the text; within the text they would show it.
         if phase == Phase::Events {
             out.extend_from_slice(b"\n");
+        }
+    }
+
+    fn pad(&mut self, phase: Phase, bytes: usize, out: &mut BytesMut) {
+        // The text itself follows, to the last byte before the trailer.
+        if phase == Phase::Events {
+            padding::blank(bytes, out);
         }
     }
 }

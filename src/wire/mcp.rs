@@ -31,7 +31,7 @@ use super::answer::Answer;
 use super::object::{self, Late};
 use super::reasoning::Reasoning;
 use super::typed::KEEP_ALIVE;
-use super::{EncodeError, Limits, Spelling, Wire};
+use super::{EncodeError, Limits, Spelling, Wire, padding};
 use crate::event::{Event, Source};
 use crate::frame::{End, Status};
 use crate::json;
@@ -320,5 +320,9 @@ impl Spelling for McpSpelling {
 
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
         out.extend_from_slice(KEEP_ALIVE);
+    }
+
+    fn pad(&mut self, _: Phase, bytes: usize, out: &mut BytesMut) {
+        padding::event(bytes, out);
     }
 }

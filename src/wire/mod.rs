@@ -58,6 +58,7 @@ pub mod ndjson;
 mod object;
 pub mod ollama;
 pub mod openai;
+mod padding;
 pub mod plain;
 mod reasoning;
 pub mod responses;
@@ -196,6 +197,12 @@ pub trait Spelling: fmt::Debug + Send {
 
     /// Appends a keep-alive, which readers skip, if the wire has one for this phase.
     fn keep_alive(&mut self, phase: Phase, out: &mut BytesMut);
+
+    /// Appends exactly `bytes` bytes of padding, at least 4, which readers skip; nothing if the wire
+    /// has no room for padding in this phase.
+    fn pad(&mut self, phase: Phase, bytes: usize, out: &mut BytesMut) {
+        let _ = (phase, bytes, out);
+    }
 }
 
 /// Encodes the frames of one turn, in legal order and nothing after the end.

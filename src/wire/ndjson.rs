@@ -39,7 +39,7 @@ use serde_json::{Map, Value};
 use super::decoded::is_blank;
 use super::indexed::{self, Received};
 use super::lines::{LineEnd, Lines, TooLong};
-use super::{Decode, DecodeError, EncodeError, Finish, Limits, Spelling, Wire, object};
+use super::{Decode, DecodeError, EncodeError, Finish, Limits, Spelling, Wire, object, padding};
 use crate::event::Event;
 use crate::frame::{End, Frame};
 use crate::order::Phase;
@@ -208,6 +208,10 @@ impl Spelling for NdjsonSpelling {
 
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
         out.extend_from_slice(b"\n");
+    }
+
+    fn pad(&mut self, _: Phase, bytes: usize, out: &mut BytesMut) {
+        padding::blank(bytes, out);
     }
 }
 

@@ -51,7 +51,7 @@ use bytes::BytesMut;
 pub use super::event_stream::{EventStream, EventTooLarge, Message};
 use super::event_stream::{MessageRef, Parser};
 use super::indexed::{self, Received};
-use super::{Decode, DecodeError, EncodeError, Finish, Limits, Spelling, Wire, object};
+use super::{Decode, DecodeError, EncodeError, Finish, Limits, Spelling, Wire, object, padding};
 use crate::event::Event;
 use crate::frame::{End, Frame};
 use crate::order::Phase;
@@ -258,6 +258,10 @@ impl Spelling for SseSpelling {
 
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
         out.extend_from_slice(b": keep-alive\n\n");
+    }
+
+    fn pad(&mut self, _: Phase, bytes: usize, out: &mut BytesMut) {
+        padding::event(bytes, out);
     }
 }
 

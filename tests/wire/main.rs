@@ -13,6 +13,7 @@ mod eve;
 mod generated;
 mod langgraph;
 mod openai;
+mod padding;
 mod properties;
 mod seeds;
 mod streams;

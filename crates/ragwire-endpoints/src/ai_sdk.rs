@@ -254,7 +254,7 @@ pub(crate) async fn resume(
     };
     let Some(id) = id else { return Ok(nothing) };
     let turn = match caller.shared.journal.resume(id, caller.owner.as_str(), 0).await {
-        Ok(turn) => turn,
+        Ok(turn) => turn.pad_to(caller.shared.limits.pad_to),
         // The journal dropped it in between.
         Err(ResumeError::Unknown(_)) => return Ok(nothing),
         Err(error) => return Err(Refusal::of_turn(id, error)),

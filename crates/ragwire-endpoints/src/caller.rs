@@ -92,7 +92,8 @@ impl Caller {
 
     async fn resume_from(&self, id: TurnId, from: u64) -> Result<Turn, Refusal> {
         let turn = self.shared.journal.resume(id, self.owner.as_str(), from).await;
-        turn.map_err(|error| Refusal::of_turn(id, error))
+        let turn = turn.map_err(|error| Refusal::of_turn(id, error))?;
+        Ok(turn.pad_to(self.shared.limits.pad_to))
     }
 
     /// Returns a reader of a recorded turn, from a frame on, whose rest fits `wire`.

@@ -116,7 +116,7 @@ pub(crate) async fn list(caller: Caller) -> Result<Json<SessionList>, Refusal> {
     path = "/v1/sessions/{session_id}",
     tag = "session-chat",
     operation_id = "renameSession",
-    params(("session_id" = String, Path, description = "The session's id")),
+    params(("session_id" = String, Path, description = "The session's id", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
     request_body(content = SessionTitle, example = json!({ "title": "The last sprint" })),
     responses(
         (status = 200, description = "The session, without its messages", body = ListedSession),
@@ -152,7 +152,7 @@ pub(crate) async fn rename(
     path = "/v1/sessions/{session_id}",
     tag = "session-chat",
     operation_id = "deleteSession",
-    params(("session_id" = String, Path, description = "The session's id")),
+    params(("session_id" = String, Path, description = "The session's id", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
     responses(
         (status = 204, description = "The session was deleted"),
         (status = 400, description = "The id is malformed", body = schemas::Refused),
@@ -176,7 +176,7 @@ pub(crate) async fn delete(caller: Caller, id: PathParam) -> Result<StatusCode, 
     path = "/v1/sessions/{session_id}/turns",
     tag = "session-chat",
     operation_id = "sessionTurns",
-    params(("session_id" = String, Path, description = "The session's id")),
+    params(("session_id" = String, Path, description = "The session's id", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
     responses(
         (status = 200, description = "The turns", body = SessionTurns),
         (status = 400, description = "The id is malformed", body = schemas::Refused),
@@ -202,7 +202,7 @@ pub(crate) async fn turns(caller: Caller, id: PathParam) -> Result<Json<SessionT
     tag = "session-chat",
     operation_id = "rewindSession",
     params(
-        ("session_id" = String, Path, description = "The session's id"),
+        ("session_id" = String, Path, description = "The session's id", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$"),
         ("turn_id" = String, Path, description = "The first turn to remove"),
     ),
     responses(

@@ -36,6 +36,9 @@ pub struct EndpointLimits {
     /// How many bytes more a request may have where files are accepted, over all files of the
     /// conversation. Default: 8 MiB, some photos of a phone in base 64.
     pub max_attachment_bytes: usize,
+    /// What the pieces of a stream are padded to, in bytes: see [`Turn::pad_to`](ragwire::Turn::pad_to).
+    /// Default: 0, no padding. The logs of Eve's sessions and the WebSocket are not padded.
+    pub pad_to: usize,
     /// The maximum number of open WebSockets. Default: 900; the usual soft limit on open files is
     /// 1,024.
     pub max_sockets: usize,
@@ -100,6 +103,13 @@ impl EndpointLimits {
         self
     }
 
+    /// Sets what the pieces of a stream are padded to, in bytes.
+    #[must_use]
+    pub fn pad_to(mut self, bytes: usize) -> Self {
+        self.pad_to = bytes;
+        self
+    }
+
     /// Sets the maximum number of open WebSockets.
     #[must_use]
     pub fn max_sockets(mut self, sockets: usize) -> Self {
@@ -117,6 +127,7 @@ impl Default for EndpointLimits {
             max_body_memory: Self::MAX_BODY_MEMORY,
             client_share: ClientShare::percent(Self::CLIENT_SHARE),
             max_attachment_bytes: Self::MAX_ATTACHMENT_BYTES,
+            pad_to: 0,
             max_sockets: Self::MAX_SOCKETS,
         }
     }

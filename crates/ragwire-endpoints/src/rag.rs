@@ -37,6 +37,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Shared>> {
 #[non_exhaustive]
 pub struct QuestionRequest {
     /// The question.
+    #[schema(min_length = 1, pattern = r"\S")]
     pub prompt: String,
     /// The search effort.
     #[serde(default)]
@@ -87,7 +88,7 @@ pub(crate) struct RagAnswer {
     path = "/v1/rag/sessions/{session_id}/messages/stream",
     tag = "questions",
     operation_id = "ragStream",
-    params(("session_id" = String, Path, description = "1 to 128 letters, digits, `-`, `_` and `.`, chosen by the client")),
+    params(("session_id" = String, Path, description = "1 to 128 letters, digits, `-`, `_` and `.`, chosen by the client", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
     request_body(content = QuestionRequest, example = json!({ "prompt": "What is the commit rule?" })),
     responses(
         (status = 200, description = "The framed wire", headers(("x-ragwire-turn" = String, description = "The turn's id")),
@@ -107,7 +108,7 @@ pub(crate) async fn stream(caller: Caller, id: PathParam, request: Request) -> R
     path = "/v1/rag/sessions/{session_id}/messages",
     tag = "questions",
     operation_id = "ragWhole",
-    params(("session_id" = String, Path, description = "1 to 128 letters, digits, `-`, `_` and `.`, chosen by the client")),
+    params(("session_id" = String, Path, description = "1 to 128 letters, digits, `-`, `_` and `.`, chosen by the client", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
     request_body(content = QuestionRequest, example = json!({ "prompt": "What is the commit rule?" })),
     responses((status = 200, description = "The whole answer", body = RagAnswer), TurnRefusals),
 )]

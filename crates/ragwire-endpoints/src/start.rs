@@ -301,7 +301,7 @@ where
             None => metadata,
         })
     });
-    Ok(pending.commit().await?)
+    Ok(pending.commit().await?.pad_to(shared.limits.pad_to))
 }
 
 fn check_prompt(shared: &Shared, prompt: &str) -> Result<(), Refusal> {

@@ -64,6 +64,7 @@ mod seal;
 pub mod search;
 #[cfg(test)]
 pub(crate) mod test_data;
+mod trace;
 
 pub use agent::{Agent, AgentBuilder, AgentQuestion, Budget};
 pub use answer::cache::SemanticCache;
@@ -85,3 +86,4 @@ pub use search::{
     AddError, IndexError, IndexFailure, IndexReport, Indexer, Lexical, LexicalRank, MaxSimRank, Retrieve,
     RetrieveError, RetrieveRequest, SearchResults, SearchTools, Tool, ToolError, ToolRetriever,
 };
+pub use trace::TraceContext;

@@ -22,6 +22,7 @@ use crate::metrics::Metrics;
 use crate::originals::Originals;
 use crate::readiness::Readiness;
 use crate::settings::Settings;
+use crate::trace::Tracing;
 
 /// The state of one server: its library, its endpoints and its limits.
 #[derive(Debug)]
@@ -53,6 +54,8 @@ pub struct App {
     pub keys: Option<Arc<ApiKeys>>,
     /// The figures of the server.
     pub metrics: Arc<Metrics>,
+    /// What traces the turns.
+    pub tracing: Tracing,
     /// The open connections, once the server runs.
     pub(crate) connections: OnceLock<OpenConnections>,
     /// What the server still reads or indexes.
@@ -98,6 +101,7 @@ impl App {
         } else {
             orchestrator
         };
+        let tracing = Tracing::new(&settings);
         let turns = TurnGroup::builder()
             .max_active(*settings.max_turns)
             .max_queued(*settings.max_queued)
@@ -112,10 +116,11 @@ impl App {
             .min_body_rate(*settings.min_body_rate)
             .max_body_memory(*settings.max_body_memory)
             .client_share(*settings.client_share)
+            .pad_to(*settings.pad_to)
             .max_sockets(*settings.max_connections);
         let metrics = Arc::new(Metrics::new());
-        let mut endpoints = Endpoints::new(orchestrator)
-            .observer(metrics.clone())
+        let mut endpoints = Endpoints::new(tracing.of(orchestrator))
+            .observer(tracing.observer(&metrics))
             .journal(journal.clone())
             .sessions(stores.sessions.clone())
             .records(stores.records.clone())
@@ -154,6 +159,7 @@ impl App {
         Self {
             keys,
             metrics,
+            tracing,
             connections: OnceLock::new(),
             endpoints: endpoints.build(),
             turns,

@@ -2,23 +2,26 @@
 //! `health`, `eval`.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use rustls::{ClientConfig, RootCertStore};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::settings::Settings;
 use crate::settings::values::BadValue;
+use crate::tls::certificates;
 
 /// Largest response that is not streamed, and largest error: 16 MiB.
 const MAX_BODY_BYTES: usize = 16 << 20;
@@ -34,6 +37,14 @@ pub enum ClientError {
     Unreachable {
         /// Its address.
         server: String,
+        /// The cause.
+        reason: String,
+    },
+    /// The file of `--ca` cannot be used.
+    #[error("ca {}: {reason}", file.display())]
+    Authorities {
+        /// The file.
+        file: PathBuf,
         /// The cause.
         reason: String,
     },
@@ -76,6 +87,9 @@ pub struct ServerFlags {
     /// holds a password, because other users of the machine can see flags
     #[arg(long, value_name = "NAME: VALUE", global = true)]
     header: Vec<RequestHeader>,
+    /// PEM file of the certificate authorities to trust for https, instead of Mozilla's list
+    #[arg(long, value_name = "FILE", global = true)]
+    ca: Option<PathBuf>,
 }
 
 impl ServerFlags {
@@ -86,6 +100,7 @@ impl ServerFlags {
         if self.header.is_empty() {
             self.header = environment.header;
         }
+        self.ca = self.ca.or(environment.ca);
         self
     }
 
@@ -95,6 +110,7 @@ impl ServerFlags {
         for RequestHeader { name, value } in &self.header {
             server.headers.append(name, value.clone());
         }
+        server.authorities.clone_from(&self.ca);
         server
     }
 }
@@ -129,6 +145,8 @@ impl FromStr for RequestHeader {
 pub struct Server {
     base: String,
     headers: HeaderMap,
+    /// A PEM file; `None` trusts Mozilla's list.
+    authorities: Option<PathBuf>,
 }
 
 impl Default for Server {
@@ -174,6 +192,7 @@ impl Server {
         Self {
             base,
             headers: HeaderMap::new(),
+            authorities: None,
         }
     }
 
@@ -239,7 +258,7 @@ impl Server {
             .body(body)
             .map_err(|error| unreachable(error.to_string()))?;
         request.headers_mut().extend(self.headers.clone());
-        let response = client()
+        let response = client(self.authorities.as_deref())?
             .request(request)
             .await
             .map_err(|error| unreachable(innermost(&error)))?;
@@ -250,17 +269,45 @@ impl Server {
     }
 }
 
-/// The client of this process, which trusts Mozilla's list of authorities.
-fn client() -> &'static Client<HttpsConnector<HttpConnector>, Full<Bytes>> {
-    static CLIENT: OnceLock<Client<HttpsConnector<HttpConnector>, Full<Bytes>>> = OnceLock::new();
-    CLIENT.get_or_init(|| {
-        let roots = HttpsConnectorBuilder::new()
-            .with_provider_and_webpki_roots(rustls::crypto::ring::default_provider());
-        // ring supports the default versions of TLS, so this cannot fail.
-        let connector = roots.unwrap_or_else(|_| unreachable!("ring supports TLS 1.2 and 1.3"));
-        let connector = connector.https_or_http().enable_http1().build();
-        Client::builder(TokioExecutor::new()).build(connector)
-    })
+type HttpsClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
+
+/// The client of this process. A command names one file of authorities at most, so the first one
+/// counts.
+fn client(authorities: Option<&Path>) -> Result<&'static HttpsClient, ClientError> {
+    static CLIENT: OnceLock<HttpsClient> = OnceLock::new();
+    if let Some(client) = CLIENT.get() {
+        return Ok(client);
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    // ring supports the default versions of TLS, so this cannot fail.
+    let config = versions.unwrap_or_else(|_| unreachable!("ring supports TLS 1.2 and 1.3"));
+    let config = match authorities {
+        Some(file) => config.with_root_certificates(read_authorities(file)?),
+        None => config.with_webpki_roots(),
+    };
+    let connector = HttpsConnectorBuilder::new()
+        .with_tls_config(config.with_no_client_auth())
+        .https_or_http()
+        .enable_http1()
+        .build();
+    Ok(CLIENT.get_or_init(|| Client::builder(TokioExecutor::new()).build(connector)))
+}
+
+fn read_authorities(file: &Path) -> Result<RootCertStore, ClientError> {
+    let bad = |reason: String| ClientError::Authorities {
+        file: file.to_owned(),
+        reason,
+    };
+    let pem = std::fs::read(file).map_err(|error| bad(error.to_string()))?;
+    let certificates = certificates(&pem).filter(|certificates| !certificates.is_empty());
+    let certificates =
+        certificates.ok_or_else(|| bad("the file has no certificate in PEM format".to_owned()))?;
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates {
+        roots.add(certificate).map_err(|error| bad(error.to_string()))?;
+    }
+    Ok(roots)
 }
 
 /// Reads the JSON of a response in one piece.

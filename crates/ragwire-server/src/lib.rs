@@ -28,6 +28,9 @@
 //! | how files in `--data` are checked, repaired and copied | `maintain.rs` |
 //! | what every response has: request ID, timing, metrics | `respond.rs`, `metrics/` |
 //! | API keys, and which route needs which scope | `keys/` |
+//! | the certificate of the port | `tls.rs` |
+//! | what SIGHUP reads again | `reload.rs` |
+//! | trace contexts, and a span per turn | `trace/` |
 //! | groups of flags in `--help`, settings files, completions | `cli/` |
 
 // They panic when nothing reads the output: `print_line!` and `report_line!` do not.
@@ -60,6 +63,7 @@ pub mod orchestrator;
 pub mod originals;
 mod output;
 pub mod readiness;
+mod reload;
 mod respond;
 pub mod routes;
 pub mod sample;
@@ -67,3 +71,5 @@ pub mod serve;
 pub mod settings;
 mod signals;
 pub mod start;
+pub mod tls;
+pub mod trace;

@@ -5,6 +5,7 @@
 //! - `TCP_NODELAY`, because an event must not wait for the next one;
 //! - small buffers, because each stalled reader keeps its buffers full;
 //! - a write time-out that closes the connection;
+//! - TLS, in `tls.rs`, within the same limits;
 //! - a limit on connections, in `connections.rs`;
 //! - a shutdown that ends the streams first.
 //!
@@ -28,6 +29,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 use tokio_io_timeout::TimeoutStream;
+use tokio_util::either::Either;
 
 use crate::app::{App, Stores};
 use crate::connections::{OpenConnection, OpenConnections};
@@ -36,6 +38,7 @@ use crate::readiness::Readiness;
 use crate::respond::Routes;
 use crate::routes;
 use crate::settings::Settings;
+use crate::tls::Tls;
 
 /// Connections that the kernel queues before it refuses further ones.
 const BACKLOG: u32 = 1024;
@@ -59,6 +62,7 @@ const SWEEP_EVERY: Duration = Duration::from_secs(60);
 pub struct Listening {
     listener: TcpListener,
     address: SocketAddr,
+    tls: Option<Tls>,
 }
 
 impl Listening {
@@ -82,12 +86,34 @@ impl Listening {
         socket.bind(address)?;
         let listener = socket.listen(BACKLOG)?;
         let address = listener.local_addr()?;
-        Ok(Self { listener, address })
+        Ok(Self {
+            listener,
+            address,
+            tls: None,
+        })
+    }
+
+    /// Encrypts every connection, if there is a certificate.
+    #[must_use]
+    pub fn encrypted(mut self, tls: Option<Tls>) -> Self {
+        self.tls = tls;
+        self
     }
 
     /// Returns the address it listens on, with the actual port.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Returns its certificate.
+    pub(crate) fn tls(&self) -> Option<Tls> {
+        self.tls.clone()
+    }
+
+    /// Returns what a client on this machine calls.
+    pub fn url(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", self.address)
     }
 }
 
@@ -174,7 +200,12 @@ impl Server {
     /// and waits for the connections until the drain time elapses or `kill` resolves.
     pub async fn run(self, stop: impl Future<Output = ()>, kill: impl Future<Output = ()>) -> Shutdown {
         let Self {
-            listening: Listening { listener, address },
+            listening:
+                Listening {
+                    listener,
+                    address,
+                    tls,
+                },
             settings,
             readiness,
             routes,
@@ -187,6 +218,7 @@ impl Server {
                 metrics: None,
             },
             routes,
+            tls,
             http: Arc::new(http(*settings.header_timeout)),
             first_request: *settings.header_timeout,
             write_timeout: *settings.write_timeout,
@@ -269,6 +301,7 @@ impl Server {
         drop(listener);
 
         connections.closing.send_replace(true);
+        let mut shutdown = None;
         if in_time {
             let finish = async {
                 while let Some(joined) = tasks.join_next().await {
@@ -276,13 +309,16 @@ impl Server {
                 }
             };
             tokio::select! {
-                () = finish => return Shutdown::Drained,
+                () = finish => shutdown = Some(Shutdown::Drained),
                 () = &mut out_of_time => {}
             }
         }
         let cut = tasks.len();
         tasks.shutdown().await;
-        Shutdown::Cut(cut)
+        if let Some(app) = &app {
+            app.tracing.shut_down().await;
+        }
+        shutdown.unwrap_or(Shutdown::Cut(cut))
     }
 }
 
@@ -329,6 +365,7 @@ struct Connections {
     /// The routes until the server has its own.
     starting: Routes,
     routes: Arc<OnceLock<Routes>>,
+    tls: Option<Tls>,
     http: Arc<Builder<TokioExecutor>>,
     first_request: Duration,
     write_timeout: Duration,
@@ -377,7 +414,7 @@ impl Connections {
     /// Serves one connection until it closes.
     fn serve(&self, socket: TcpStream, open: OpenConnection) -> impl Future<Output = ()> + use<> {
         let (starting, routes) = (self.starting.clone(), Arc::clone(&self.routes));
-        let http = Arc::clone(&self.http);
+        let (tls, http) = (self.tls.clone(), Arc::clone(&self.http));
         let mut closing = self.closing.subscribe();
         let (first_request, write_timeout) = (self.first_request, self.write_timeout);
         async move {
@@ -389,6 +426,22 @@ impl Connections {
             // closes.
             let mut socket = TimeoutStream::new(socket);
             socket.set_write_timeout(Some(write_timeout));
+            let socket = Box::pin(socket);
+            let socket = match &tls {
+                None => Either::Left(socket),
+                Some(tls) => tokio::select! {
+                    accepted = tls.accept(socket) => match accepted {
+                        Ok(socket) => Either::Right(socket),
+                        Err(error) => {
+                            tracing::debug!(%error, "a client did not finish the handshake");
+                            return;
+                        }
+                    },
+                    () = sleep(first_request) => return,
+                    () = open.closed() => return,
+                    _ = closing.wait_for(|closing| *closing) => return,
+                },
+            };
             let has_request = Arc::new(AtomicBool::new(false));
             let upgrade = SocketSlot::new();
             let service = service_fn({
@@ -402,8 +455,7 @@ impl Connections {
                     routes.respond(request, requests.begin())
                 }
             });
-            let mut connection =
-                pin!(http.serve_connection_with_upgrades(TokioIo::new(Box::pin(socket)), service));
+            let mut connection = pin!(http.serve_connection_with_upgrades(TokioIo::new(socket), service));
             // hyper's header time-out starts once the HTTP version is known; until then it waits
             // for ever.
             let mut no_request = pin!(sleep(first_request));

@@ -196,4 +196,11 @@ impl Follower {
             self.encoder.keep_alive(&mut self.out);
         }
     }
+
+    /// Appends padding that makes `written` bytes a multiple of `block`, if it is legal now.
+    pub(crate) fn pad(&mut self, written: usize, block: usize, out: &mut BytesMut) {
+        if !self.is_finished {
+            self.encoder.pad(written, block, out);
+        }
+    }
 }

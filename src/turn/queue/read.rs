@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use super::state::{Out, first_buffer};
 use super::{Closed, CommitOn, Queue, Refused, register, wake, wake_all};
@@ -167,6 +167,14 @@ impl Queue {
             && state.end.is_none()
         {
             encoder.keep_alive(buffer);
+        }
+    }
+
+    /// Appends padding that makes `written` bytes a multiple of `block`, if it is legal now.
+    pub(crate) fn pad(&self, written: usize, block: usize, out: &mut BytesMut) {
+        let mut guard = self.lock();
+        if let Out::Bytes { encoder, .. } = &mut guard.out {
+            encoder.pad(written, block, out);
         }
     }
 

@@ -36,7 +36,7 @@ use self::line::{AskedLine, Line, Lines, Outcome, Tokens};
 use self::steps::Thought;
 use super::activity::{Activities, Activity};
 use super::object::{self, Late};
-use super::{EncodeError, Limits, Spelling, Wire};
+use super::{EncodeError, Limits, Spelling, Wire, padding};
 use crate::event::{Event, InputRequested};
 use crate::frame::{End, Status};
 use crate::order::Phase;
@@ -418,6 +418,10 @@ impl Spelling for AgUiSpelling {
 
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
         out.extend_from_slice(b": keep-alive\n\n");
+    }
+
+    fn pad(&mut self, _: Phase, bytes: usize, out: &mut BytesMut) {
+        padding::event(bytes, out);
     }
 }
 

@@ -50,7 +50,7 @@ use self::steps::SEARCH;
 use super::activity::{Activities, Activity};
 use super::calls::{ASK, Call, Calls};
 use super::object::{self, Late, Line};
-use super::{EncodeError, Limits, Spelling, Wire};
+use super::{EncodeError, Limits, Spelling, Wire, padding};
 use crate::event::{Event, InputRequested, ToolCall, ToolResult};
 use crate::frame::{End, Status};
 use crate::json;
@@ -257,6 +257,10 @@ impl Spelling for AiSdkSpelling {
 
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
         out.extend_from_slice(b": keep-alive\n\n");
+    }
+
+    fn pad(&mut self, _: Phase, bytes: usize, out: &mut BytesMut) {
+        padding::event(bytes, out);
     }
 }
 

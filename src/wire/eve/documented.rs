@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 use crate::wire::activity::{Activities, Activity};
 use crate::wire::answer::Answer;
 use crate::wire::calls::{Call, Calls};
-use crate::wire::{EncodeError, Spelling};
+use crate::wire::{EncodeError, Spelling, padding};
 
 #[derive(Debug)]
 pub(super) struct Documented {
@@ -370,6 +370,10 @@ impl Spelling for Documented {
 
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
         out.extend_from_slice(b"\n");
+    }
+
+    fn pad(&mut self, _: Phase, bytes: usize, out: &mut BytesMut) {
+        padding::blank(bytes, out);
     }
 }
 

@@ -23,7 +23,7 @@ mod decode;
 
 pub use self::decode::ForgeDecoder;
 use super::typed::{self, KEEP_ALIVE};
-use super::{EncodeError, Limits, Spelling, Wire};
+use super::{EncodeError, Limits, Spelling, Wire, padding};
 use crate::event::Event;
 use crate::failure::FailureKind;
 use crate::frame::{End, Status};
@@ -288,6 +288,10 @@ impl Spelling for ForgeSpelling {
 
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
         out.extend_from_slice(KEEP_ALIVE);
+    }
+
+    fn pad(&mut self, _: Phase, bytes: usize, out: &mut BytesMut) {
+        padding::event(bytes, out);
     }
 }
 

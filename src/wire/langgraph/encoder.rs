@@ -18,7 +18,7 @@ use crate::time::Timestamp;
 use crate::wire::activity::{Activities, Activity};
 use crate::wire::calls::{Call, Calls};
 use crate::wire::object::{self, Late};
-use crate::wire::{EncodeError, Limits, Spelling};
+use crate::wire::{EncodeError, Limits, Spelling, padding};
 
 /// A whole message is sent again (`messages/partial`) when it has grown by this part of its length.
 /// All of them together then have at most 33 times the length of the message.
@@ -507,6 +507,10 @@ impl Spelling for LangGraphSpelling {
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
         // Without a blank line, which the JavaScript client takes for an event without a type.
         out.extend_from_slice(b": keep-alive\n");
+    }
+
+    fn pad(&mut self, _: Phase, bytes: usize, out: &mut BytesMut) {
+        padding::line(bytes, out);
     }
 }
 

@@ -29,7 +29,7 @@ use super::MAX_PIECE_BYTES;
 use super::annotations::{self, Markers};
 use super::object::{self, Late};
 use super::reasoning::Reasoning;
-use super::{EncodeError, Limits, Spelling, Wire};
+use super::{EncodeError, Limits, Spelling, Wire, padding};
 use crate::event::Event;
 use crate::failure::Failure;
 use crate::frame::{End, Status};
@@ -324,6 +324,10 @@ impl Spelling for OpenAiSpelling {
 
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
         out.extend_from_slice(b": keep-alive\n\n");
+    }
+
+    fn pad(&mut self, _: Phase, bytes: usize, out: &mut BytesMut) {
+        padding::event(bytes, out);
     }
 }
 

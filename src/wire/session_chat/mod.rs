@@ -29,7 +29,7 @@ use self::steps::Progress;
 use super::answer::Answer;
 use super::object::{self, Late};
 use super::typed::{self, KEEP_ALIVE};
-use super::{EncodeError, Limits, Spelling, Wire};
+use super::{EncodeError, Limits, Spelling, Wire, padding};
 use crate::event::Event;
 use crate::failure::Failure;
 use crate::frame::{End, Status};
@@ -192,6 +192,10 @@ impl Spelling for Chat {
 
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
         out.extend_from_slice(KEEP_ALIVE);
+    }
+
+    fn pad(&mut self, _: Phase, bytes: usize, out: &mut BytesMut) {
+        padding::event(bytes, out);
     }
 }
 

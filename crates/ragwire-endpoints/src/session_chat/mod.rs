@@ -152,7 +152,7 @@ pub(crate) async fn create(caller: Caller, request: Request) -> Result<(StatusCo
     path = "/v1/sessions/{session_id}",
     tag = "session-chat",
     operation_id = "session",
-    params(("session_id" = String, Path, description = "The session's id")),
+    params(("session_id" = String, Path, description = "The session's id", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
     responses(
         (status = 200, description = "The session", body = Session),
         (status = 400, description = "The id is malformed", body = schemas::Refused),
@@ -171,7 +171,7 @@ pub(crate) async fn get(caller: Caller, id: PathParam) -> Result<Json<Session>, 
     path = "/v1/sessions/{session_id}/chat/stream",
     tag = "session-chat",
     operation_id = "sessionChatStream",
-    params(("session_id" = String, Path, description = "The session's id")),
+    params(("session_id" = String, Path, description = "The session's id", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
     request_body(content = ChatRequest, example = json!({ "message": "What is the commit rule?", "model_size": "large" })),
     responses(
         (status = 200, description = "The session chat's events", headers(("x-ragwire-turn" = String, description = "The turn's id")),
@@ -192,7 +192,7 @@ pub(crate) async fn stream(caller: Caller, id: PathParam, request: Request) -> R
     path = "/v1/sessions/{session_id}/chat",
     tag = "session-chat",
     operation_id = "sessionChat",
-    params(("session_id" = String, Path, description = "The session's id")),
+    params(("session_id" = String, Path, description = "The session's id", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
     request_body(content = ChatRequest, example = json!({ "message": "What is the commit rule?", "model_size": "large" })),
     responses(
         (status = 200, description = "The last event of the stream", body = schemas::SessionComplete),

@@ -69,8 +69,14 @@ const RESPOND_ASYNC: &str = "respond-async";
 #[non_exhaustive]
 pub struct QuestionRequest {
     /// The question.
+    #[schema(min_length = 1, pattern = r"\S")]
     pub prompt: String,
     /// The session that the question belongs to, if any.
+    #[schema(
+        min_length = 1,
+        max_length = 128,
+        pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$"
+    )]
     pub session_id: Option<String>,
     /// How to answer.
     #[schema(value_type = Option<schemas::Mode>)]

@@ -83,6 +83,7 @@ impl AskError {
             Self::Usage(_) => "usage",
             Self::Client(ClientError::Refused { code, .. }) | Self::NotServed { code, .. } => code,
             Self::Client(ClientError::Unreachable { .. }) => "unreachable",
+            Self::Client(ClientError::Authorities { .. }) => "authorities",
             Self::Client(ClientError::Truncated) | Self::Truncated => "truncated",
             Self::OtherType { .. } => "other_type",
             Self::Stream(_) | Self::Message => "malformed",
@@ -94,7 +95,11 @@ impl AskError {
         match self {
             Self::Client(ClientError::Refused { status, .. }) if status.is_server_error() => FAILED,
             Self::Usage(_)
-            | Self::Client(ClientError::Unreachable { .. } | ClientError::Refused { .. })
+            | Self::Client(
+                ClientError::Unreachable { .. }
+                | ClientError::Refused { .. }
+                | ClientError::Authorities { .. },
+            )
             | Self::NotServed { .. }
             | Self::Output(_) => REFUSED,
             Self::Client(ClientError::Truncated)

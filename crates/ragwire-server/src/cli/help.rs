@@ -105,7 +105,16 @@ pub(super) fn of_ingest(command: Command) -> Command {
 const GROUPS: [(&str, &[&str]); 9] = [
     (
         COMMON_HEADING,
-        &["config", "docs", "watch", "listen", "data", "drain", "log_format"],
+        &[
+            "config",
+            "docs",
+            "watch",
+            "listen",
+            "data",
+            "drain",
+            "log_format",
+            "otlp",
+        ],
     ),
     (
         "Models",
@@ -114,7 +123,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
     ("Library", &["store", "qdrant", "graph", "extract", "originals"]),
     ("Several hosts", &["redis"]),
     ("Orchestrator in place of the library", &["orchestrator"]),
-    ("Access", &["allow", "owner", "api_keys"]),
+    ("Access", &["allow", "owner", "api_keys", "tls", "pad_to"]),
     (
         "Answers and conversations",
         &["journal", "disconnect", "max_session", "session"],

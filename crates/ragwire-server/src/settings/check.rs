@@ -5,12 +5,16 @@ use std::time::Duration;
 
 use ragwire::turn::RedisError;
 use ragwire_rag::answer::MAX_QUESTION_BYTES;
+use ragwire_rag::models::upstream::parse_address;
 
 use super::values::Size;
 use super::{Settings, engines, orchestrator};
 
 /// With a shorter lease or retry a loaded machine looks dead; no user waits longer.
 const REDIS_TIMES: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
+
+/// Chunks are not padded to more; see `Turn::pad_to`.
+const MAX_PAD_TO: usize = 4 << 10;
 
 /// Settings that are each valid and contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -55,7 +59,34 @@ impl Settings {
                 "api-keys and owner-header contradict each other: both name the user of a request".into(),
             ));
         }
+        if self.tls_cert.is_some() != self.tls_key.is_some() {
+            return Err(Contradiction(
+                "tls-cert and tls-key belong together: set both or neither".into(),
+            ));
+        }
+        if *self.pad_to > MAX_PAD_TO {
+            return Err(Contradiction(format!(
+                "pad-to ({}) must not be more than {MAX_PAD_TO} bytes",
+                self.pad_to
+            )));
+        }
+        self.check_traces()?;
         self.check_hosts()
+    }
+
+    fn check_traces(&self) -> Result<(), Contradiction> {
+        let Some(url) = self.otlp_url.as_deref() else {
+            return Ok(());
+        };
+        if !cfg!(feature = "otel") {
+            return Err(engines::check::not_built("otlp-url", "otel"));
+        }
+        match parse_address(url) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Contradiction(format!(
+                "otlp-url: {error}; write http://127.0.0.1:4318"
+            ))),
+        }
     }
 
     fn check_times(&self) -> Result<(), Contradiction> {
@@ -156,7 +187,7 @@ impl Settings {
 mod tests {
     use std::time::Duration;
 
-    use super::super::values::{Count, File, Header, Name, RedisUrl, Size, Span};
+    use super::super::values::{Count, CountOrZero, File, Header, Name, RedisUrl, Size, Span};
     use super::*;
 
     #[test]
@@ -195,6 +226,11 @@ mod tests {
                 },
                 "api-keys",
             ),
+            (
+                |s| s.tls_key = File(Some("key.pem".into())),
+                "tls-cert and tls-key",
+            ),
+            (|s| s.pad_to = CountOrZero(4097), "pad-to (4097)"),
             (|s| s.watch = true, "watch"),
             (|s| s.allow_origin = vec!["*".into()], "allow-origin"),
             (|s| s.allow_host = vec!["http://a".into()], "allow-host"),

@@ -90,6 +90,9 @@ settings! {
         drain: Span = DRAIN;
         /// Format of the log on stderr: text, or json with an object per line
         log_format: LogFormat = LogFormat::Text;
+        /// OpenTelemetry collector that gets a span for each question, as http://127.0.0.1:4318 (OTLP
+        /// over HTTP); the variables OTEL_* set the rest
+        otlp_url: Address = Address::default();
         /// Maximum number of questions answered concurrently
         max_turns: Count = MAX_TURNS;
         /// Maximum number of questions on the waiting list; 0 refuses a question that cannot start
@@ -216,6 +219,14 @@ settings! {
         /// File of API keys, as `keys new` prints its lines; every request then needs a key that may do
         /// what it asks. SIGHUP reads the file again
         api_keys: File = File(None);
+        /// Pad the pieces of streamed answers to a multiple of this many bytes, so that the sizes of
+        /// encrypted packets do not show the lengths of words; 256 hides most of them, 0 pads nothing
+        pad_to: CountOrZero = CountOrZero(0);
+        /// PEM file with the certificate of this server and the ones between it and its authority: the
+        /// port then speaks HTTPS only. SIGHUP reads the file and that of --tls-key again
+        tls_cert: File = File(None);
+        /// PEM file with the private key of --tls-cert
+        tls_key: File = File(None);
         /// Largest share of the connections, of the questions and of the memory for bodies that one
         /// client may have, in percent; a client is a user with --owner-header, otherwise an address
         client_share: Percent = CLIENT_SHARE;

@@ -109,11 +109,8 @@ impl Settings {
     }
 
     /// Returns the headers of requests that the orchestrator gets: those of the allow list, and the
-    /// trace context.
+    /// trace context, which also goes on to model servers.
     pub fn passed_headers(&self) -> Vec<HeaderName> {
-        if self.orchestrator.is_none() {
-            return Vec::new();
-        }
         let names = self.orchestrator_header.iter();
         let mut names: Vec<HeaderName> = names.filter_map(|name| name.trim().parse().ok()).collect();
         for name in [TRACEPARENT, TRACESTATE] {

@@ -12,6 +12,7 @@ use crate::gateway::{GatewayError, chain};
 use crate::graph::GraphStartError;
 use crate::keys::KeysError;
 use crate::settings::Contradiction;
+use crate::tls::TlsError;
 
 /// A server that does not start.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +57,9 @@ pub enum StartError {
     /// The file of API keys cannot be used.
     #[error(transparent)]
     Keys(#[from] KeysError),
+    /// The certificate or its key cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// Signals cannot be received.
     #[error("cannot receive signals: {0}")]
     Signals(#[source] std::io::Error),

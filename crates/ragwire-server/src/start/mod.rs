@@ -6,7 +6,6 @@ mod stores;
 mod welcome;
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
@@ -27,14 +26,16 @@ use crate::gateway::{Gateway, GatewayOptions};
 use crate::graph;
 use crate::ingest::{Folders, watch};
 use crate::journal;
-use crate::keys::{ApiKeys, KeysError};
+use crate::keys::ApiKeys;
 use crate::orchestrator::Reference;
 use crate::output::report_line;
 use crate::readiness::{Readiness, Stage};
+use crate::reload::{self, follow_certificate, follow_keys, load_keys};
 use crate::sample;
 use crate::serve::{Listening, Opener, Server, Shutdown};
 use crate::settings::Settings;
 use crate::signals::{Hangups, Signals};
+use crate::tls::Tls;
 
 /// Runs the command `serve`.
 pub async fn serve(settings: Settings) -> ExitCode {
@@ -54,8 +55,10 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
         // Before the models, which take long. The server reads it once more.
         ApiKeys::new(file).load()?;
     }
+    let tls = Tls::load(&settings)?;
     let address = *settings.listen;
     let listening = Listening::bind(&settings).map_err(|source| StartError::Listen { address, source })?;
+    let listening = listening.encrypted(tls);
     let extractor = Extractor::this_program(&settings).map_err(StartError::Extractor)?;
     if let Some(options) = settings.gateway_options()? {
         return serve_gateway(settings, extractor, listening, options).await;
@@ -81,7 +84,8 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
 /// to, and what opens its routes.
 struct Starting {
     settings: Settings,
-    address: SocketAddr,
+    /// What a client on this machine calls.
+    url: String,
     readiness: Readiness,
     opener: Opener,
     hangups: Option<Hangups>,
@@ -98,7 +102,7 @@ async fn serve_library(
 ) -> Result<Infallible, StartError> {
     let Starting {
         settings,
-        address,
+        url,
         readiness,
         opener,
         hangups,
@@ -167,7 +171,7 @@ async fn serve_library(
         &engines,
         &session_summary,
         &settings,
-        address,
+        &url,
     );
     let watching = async {
         if settings.watch {
@@ -215,7 +219,7 @@ async fn serve_gateway(
     let serve = async move |starting| {
         let Starting {
             settings,
-            address,
+            url,
             readiness,
             opener,
             hangups,
@@ -236,9 +240,9 @@ async fn serve_gateway(
         opener.open(Arc::clone(&app));
         readiness.set(Stage::Ready);
         report_line!(
-            "\n  ragwire-server answers at http://{address}/\n  orchestrator: {target}\n  \
+            "\n  ragwire-server answers at {url}/\n  orchestrator: {target}\n  \
              sessions: {session_summary}\n\n{}",
-            first_question(address, "What is this about?")
+            first_question(&url, "What is this about?")
         );
         Ok(follow_keys(&app, hangups).await)
     };
@@ -259,31 +263,33 @@ where
 {
     let mut first = Signals::new().map_err(StartError::Signals)?;
     let mut second = Signals::new().map_err(StartError::Signals)?;
-    // Otherwise the server ends with its terminal, as it always did.
-    let hangups = match settings.api_keys.as_deref() {
-        Some(_) => Some(Hangups::new().map_err(StartError::Signals)?),
-        None => None,
-    };
+    // Each listener receives every signal.
+    let hangups = reload::hangups(&settings).map_err(StartError::Signals)?;
+    let certificate = follow_certificate(
+        listening.tls(),
+        reload::hangups(&settings).map_err(StartError::Signals)?,
+    );
     let kill = async {
         // Every listener receives every signal, so the first one here is the one that stops the
         // server.
         second.next().await;
         second.next().await;
     };
-    let (address, readiness) = (listening.address(), Readiness::new());
+    let (url, readiness) = (listening.url(), Readiness::new());
     // A script that starts the server with port 0 finds the port here.
-    report_line!("starting at http://{address}/");
+    report_line!("starting at {url}/");
     let (server, opener) = Server::starting(listening, settings.clone(), readiness.clone());
     let mut starting = JoinSet::new();
     starting.spawn(start(Starting {
         settings,
-        address,
+        url,
         readiness,
         opener,
         hangups,
     }));
     let shutdown = tokio::select! {
         shutdown = server.run(first.next(), kill) => shutdown,
+        never = certificate => match never {},
         Some(ended) = starting.join_next() => match ended {
             Ok(Err(error)) => return Err(error),
             Ok(Ok(never)) => match never {},
@@ -297,26 +303,4 @@ where
         Shutdown::Cut(connections) => tracing::warn!(connections, "closed the remaining connections"),
     }
     Ok(())
-}
-
-fn load_keys(app: &App) -> Result<(), KeysError> {
-    if let Some(keys) = &app.keys {
-        let keys = keys.load()?;
-        tracing::info!(keys, "requests need an API key");
-    }
-    Ok(())
-}
-
-/// Reads the API keys again on each SIGHUP. A file with a mistake changes nothing.
-async fn follow_keys(app: &App, hangups: Option<Hangups>) -> Infallible {
-    let (Some(keys), Some(mut hangups)) = (&app.keys, hangups) else {
-        return std::future::pending().await;
-    };
-    loop {
-        hangups.next().await;
-        match keys.load() {
-            Ok(keys) => tracing::info!(keys, "read the API keys again"),
-            Err(error) => tracing::error!(%error, "the API keys stay as they were"),
-        }
-    }
 }

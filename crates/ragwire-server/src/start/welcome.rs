@@ -1,7 +1,5 @@
 //! What a started server prints: warnings, and the next steps for a new user.
 
-use std::net::SocketAddr;
-
 use ragwire_rag::Library;
 use ragwire_rag::graph::GraphIndex;
 
@@ -24,9 +22,9 @@ pub(super) fn warn_about(settings: &Settings) {
 }
 
 /// A command that asks a first question.
-pub(super) fn first_question(address: SocketAddr, question: &str) -> String {
+pub(super) fn first_question(url: &str, question: &str) -> String {
     format!(
-        "  curl -N http://{address}/v1/rag/sessions/demo/messages/stream \\\n    \
+        "  curl -N {url}/v1/rag/sessions/demo/messages/stream \\\n    \
          -H 'content-type: application/json' -d '{{\"prompt\":\"{question}\"}}'\n"
     )
 }
@@ -38,7 +36,7 @@ pub(super) fn welcome(
     engines: &Engines,
     sessions: &str,
     settings: &Settings,
-    address: SocketAddr,
+    url: &str,
 ) {
     let location = if library.is_shared() {
         format!("the collection {}", shared_collection(settings))
@@ -60,12 +58,12 @@ pub(super) fn welcome(
         },
     );
     report_line!(
-        "\n  ragwire-server answers at http://{address}/\n  library: {} documents, {} chunks, in {}\n  \
+        "\n  ragwire-server answers at {url}/\n  library: {} documents, {} chunks, in {}\n  \
          graph: {graph}\n  sessions: {sessions}\n  {}\n\n{}",
         library.document_count(),
         library.chunk_count(),
         location,
         engines.summary().join("\n  "),
-        first_question(address, question),
+        first_question(url, question),
     );
 }

@@ -17,6 +17,7 @@ mod services;
 mod shared;
 mod start;
 mod terminal;
+mod tls;
 
 use std::io::Read;
 use std::path::Path;
@@ -257,11 +258,16 @@ fn settings_of_models_and_stores_are_refused_with_a_reason_and_without_keys() {
     assert!(help.contains("--llm-url") && !help.contains("--llm-key") && !help.contains("--qdrant-api-key"));
 }
 
-#[cfg(not(any(feature = "llama", feature = "qdrant", feature = "qdrant-edge")))]
+#[cfg(not(any(
+    feature = "llama",
+    feature = "otel",
+    feature = "qdrant",
+    feature = "qdrant-edge"
+)))]
 #[test]
 fn settings_that_need_a_missing_feature_name_it() {
     let qdrant = &["--store", "qdrant", "--qdrant-url", "http://127.0.0.1:6334"];
-    let cases: [(&[&str], &str, &str); 5] = [
+    let cases: [(&[&str], &str, &str); 6] = [
         (&["--llm", "m.gguf"], "llm", "llama"),
         (&["--embedder", "hf:owner/repo/m.gguf"], "embedder", "llama"),
         (&["ingest", "x", "--reranker", "m.gguf"], "reranker", "llama"),
@@ -271,6 +277,7 @@ fn settings_that_need_a_missing_feature_name_it() {
             "qdrant-edge",
         ),
         (qdrant, "store qdrant", "qdrant"),
+        (&["--otlp-url", "http://127.0.0.1:4318"], "otlp-url", "otel"),
     ];
     for (arguments, setting, feature) in cases {
         let (code, _, said) = run(&mut program(arguments));

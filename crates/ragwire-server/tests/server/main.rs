@@ -31,4 +31,5 @@ mod session_chat;
 mod slow_clients;
 mod starting;
 mod support;
+mod trace;
 mod trustgraph;

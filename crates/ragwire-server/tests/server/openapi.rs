@@ -249,3 +249,62 @@ async fn its_examples_work() {
         "every route that takes JSON and nothing that an answer said first"
     );
 }
+
+/// Clients that read the document, and fuzzers that draw from it, send what the server takes.
+#[tokio::test]
+async fn it_says_which_ids_and_questions_are_refused() {
+    let server = start(|_| {}).await;
+    let document = server.get("/openapi.json").await.json();
+    let mut ids = 0;
+    for (method, path, operation) in operations(&document) {
+        // Eve's sessions are not named by clients.
+        if path.starts_with("/eve/") || path.starts_with("/threads") {
+            continue;
+        }
+        let parameters = operation["parameters"].as_array().into_iter().flatten();
+        for parameter in parameters.filter(|parameter| parameter["name"] == "session_id") {
+            let schema = &parameter["schema"];
+            assert_eq!(
+                (&schema["minLength"], &schema["maxLength"]),
+                (&1.into(), &128.into()),
+                "{method} {path}"
+            );
+            assert!(schema["pattern"].is_string(), "{method} {path}");
+            ids += 1;
+        }
+    }
+    assert_eq!(ids, 9);
+    let mut questions = 0;
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        let asked = ["prompt", "query"].map(|member| &schema["properties"][member]);
+        let is_request = schema["required"].as_array().is_some_and(|required| {
+            required.contains(&"prompt".into()) || required.contains(&"query".into())
+        });
+        for member in asked
+            .into_iter()
+            .filter(|member| is_request && member["pattern"].is_string())
+        {
+            assert_eq!(
+                (&member["minLength"], &member["pattern"]),
+                (&1.into(), &"\\S".into()),
+                "{name}"
+            );
+            questions += 1;
+        }
+    }
+    assert_eq!(questions, 3);
+    let long = "a".repeat(129);
+    for (id, status) in [
+        ("a", 200),
+        ("a.b", 200),
+        ("..", 400),
+        ("a%20b", 400),
+        (long.as_str(), 400),
+    ] {
+        let path = format!("/v1/rag/sessions/{id}/messages");
+        assert_eq!(server.ask(&path, "fault:no-events").await.status, status, "{id}");
+    }
+    for prompt in ["", " \t"] {
+        assert_eq!(server.ask("/v1/turns", prompt).await.status, 422);
+    }
+}

@@ -22,7 +22,7 @@ use crate::order::Phase;
 use crate::time::Timestamp;
 use crate::wire::activity::{Activities, Activity};
 use crate::wire::calls::{ASK, Call, Calls};
-use crate::wire::{EncodeError, Spelling};
+use crate::wire::{EncodeError, Spelling, padding};
 
 #[derive(Debug)]
 pub(super) struct Shipped {
@@ -546,6 +546,10 @@ impl Spelling for Shipped {
 
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
         out.extend_from_slice(b"\n");
+    }
+
+    fn pad(&mut self, _: Phase, bytes: usize, out: &mut BytesMut) {
+        padding::blank(bytes, out);
     }
 }
 

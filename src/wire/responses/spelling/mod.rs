@@ -21,7 +21,7 @@ use crate::wire::answer::Answer;
 use crate::wire::calls::Calls;
 use crate::wire::object::{self, Late};
 use crate::wire::reasoning::Reasoning;
-use crate::wire::{EncodeError, Spelling};
+use crate::wire::{EncodeError, Spelling, padding};
 
 mod calls;
 mod items;
@@ -439,5 +439,9 @@ impl Spelling for ResponsesSpelling {
     fn keep_alive(&mut self, _: Phase, out: &mut BytesMut) {
         // A comment, because an event would have a number.
         out.extend_from_slice(b": keep-alive\n\n");
+    }
+
+    fn pad(&mut self, _: Phase, bytes: usize, out: &mut BytesMut) {
+        padding::event(bytes, out);
     }
 }

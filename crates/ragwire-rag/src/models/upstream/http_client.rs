@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{HOST, USER_AGENT};
 use http::uri::{PathAndQuery, Scheme};
-use http::{HeaderValue, Request, Response, Uri};
+use http::{HeaderName, HeaderValue, Request, Response, Uri};
 use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::RootCertStore;
@@ -18,6 +18,7 @@ use super::connection::{BodyState, Connection, ConnectionError, HttpBody};
 use super::error::UpstreamError;
 use super::options::root_certificates;
 use super::pool::{Pool, Server};
+use crate::trace::TraceContext;
 
 /// The value of `User-Agent`.
 const AGENT: &str = concat!("ragwire/", env!("CARGO_PKG_VERSION"));
@@ -25,7 +26,8 @@ const AGENT: &str = concat!("ragwire/", env!("CARGO_PKG_VERSION"));
 /// A client for `http://` and `https://` whose clones share connections.
 ///
 /// HTTP/1.1 only, so that dropping an answer closes its connection, which every server notices. It
-/// has no time limits except for connecting, and follows no redirects.
+/// has no time limits except for connecting, and follows no redirects. A request carries the
+/// [`TraceContext`] of its task, unless it has a `traceparent`.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -140,7 +142,8 @@ impl HttpClient {
     }
 }
 
-/// Completes the head of a request: the host and the agent are headers, and the target is a path.
+/// Completes the head of a request: the host, the agent and the trace are headers, and the target is
+/// a path.
 fn prepare(mut request: Request<Bytes>) -> Result<Request<Bytes>, UpstreamError> {
     let uri = request.uri();
     let Some(host) = uri.host() else {
@@ -160,6 +163,13 @@ fn prepare(mut request: Request<Bytes>) -> Result<Request<Bytes>, UpstreamError>
     headers
         .entry(USER_AGENT)
         .or_insert(HeaderValue::from_static(AGENT));
+    if let Some(trace) = TraceContext::current() {
+        for (name, value) in trace.headers() {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                headers.entry(HeaderName::from_static(name)).or_insert(value);
+            }
+        }
+    }
     Ok(request)
 }
 

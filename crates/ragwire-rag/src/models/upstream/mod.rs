@@ -70,6 +70,7 @@ use self::client::{Client, Deadline};
 use self::error::RequestSize;
 use self::retry::Trouble;
 use crate::models::{Boxed, Generation, GenerationEnd, LanguageModel, ModelError, Piece, Prompt};
+use crate::trace::{TraceContext, scope};
 
 pub use self::connection::HttpBody;
 pub use self::discover::{DiscoverError, Purpose};
@@ -175,8 +176,9 @@ impl LanguageModel for Upstream {
         };
         let (sender, generation) = Generation::channel();
         let shared = Arc::clone(&self.shared);
+        let trace = TraceContext::current();
         // The task ends with its generation: by itself, or when the generation is dropped.
-        runtime.spawn(async move {
+        runtime.spawn(scope(trace, async move {
             let mut writing = ActiveGeneration {
                 client: &shared.client,
                 sender: &sender,
@@ -200,7 +202,7 @@ impl LanguageModel for Upstream {
                     let _ = sender.send(Piece::Failed(failed)).await;
                 }
             }
-        });
+        }));
         generation
     }
 }

@@ -9,6 +9,7 @@ use qdrant_client::{Qdrant, QdrantError};
 use super::failed;
 use super::failure::Failure;
 use crate::search::store::StoreError;
+use crate::trace::TraceContext;
 
 /// How often a request is sent if the server is unreachable or the connection is lost. (In
 /// addition, the client itself repeats a request at once whose connection broke.)
@@ -63,6 +64,15 @@ impl Connection {
             .build()
             .map_err(|_| failed("the address of Qdrant is invalid"))?;
         Ok(Self { client, timeout })
+    }
+
+    /// Returns the client whose requests carry the trace of this task, if it has one.
+    pub(crate) fn traced(&self) -> Qdrant {
+        let trace = TraceContext::current();
+        let headers = trace.iter().flat_map(TraceContext::headers);
+        headers.fold(self.client.clone(), |client, (name, value)| {
+            client.with_header(name, value)
+        })
     }
 
     /// Sends a request, and repeats it if that may help.

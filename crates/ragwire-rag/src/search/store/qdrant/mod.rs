@@ -249,9 +249,8 @@ impl Store for QdrantStore {
                 return Ok(Vec::new());
             }
             let request = request::query(&self.options.collection, search);
-            let found = self
-                .request(|| self.connection.client.query(request.clone()))
-                .await?;
+            let client = self.connection.traced();
+            let found = self.request(|| client.query(request.clone())).await?;
             let mut hits: Vec<Hit> = found
                 .result
                 .into_iter()
