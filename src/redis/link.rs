@@ -5,7 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, FromRedisValue, Pipeline, RedisResult, ScriptInvocation};
+use redis::{
+    AsyncConnectionConfig, Cmd, ErrorKind, FromRedisValue, Pipeline, RedisResult, Script, ScriptInvocation,
+    ServerErrorKind,
+};
 use tokio::time::Instant;
 
 use super::RedisOptions;
@@ -25,6 +28,8 @@ pub(crate) struct Unreachable;
 pub(crate) enum Request<'a> {
     Commands(&'a Pipeline),
     Script(&'a ScriptInvocation<'a>),
+    /// A call of this script, already encoded.
+    Call(&'a Script, &'a Cmd),
 }
 
 impl Request<'_> {
@@ -32,6 +37,13 @@ impl Request<'_> {
         match self {
             Self::Commands(commands) => commands.query_async(connection).await,
             Self::Script(script) => script.invoke_async(connection).await,
+            Self::Call(script, call) => match call.query_async(connection).await {
+                Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                    script.load_async(connection).await?;
+                    call.query_async(connection).await
+                }
+                reply => reply,
+            },
         }
     }
 }

@@ -335,15 +335,17 @@ impl TurnBuilder {
             queue.delay_text(after);
         }
         let admitted = self.admit(id, &queue, started);
-        let reader = |membership| Reader {
-            id,
-            queue: Arc::clone(&queue),
-            started,
-            timeouts: self.timeouts,
-            membership,
-            span: span.clone(),
-            rejected: None,
-            observation: self.observation.clone(),
+        let reader = |membership| {
+            Box::new(Reader {
+                id,
+                queue: Arc::clone(&queue),
+                started,
+                timeouts: self.timeouts,
+                membership,
+                span: span.clone(),
+                rejected: None,
+                observation: self.observation.clone(),
+            })
         };
         let Admitted {
             membership,
@@ -357,7 +359,7 @@ impl TurnBuilder {
                 return Pending {
                     reader: reader(None),
                     commit: self.commit,
-                    refused: Some(Rejected { id, ..rejected }),
+                    refused: Some(Box::new(Rejected { id, ..rejected })),
                     recording: None,
                 };
             }
@@ -413,11 +415,13 @@ impl TurnBuilder {
             }
             None => None,
         };
-        let recording = slot.map(|slot| Recording {
-            slot,
-            owner: owner.unwrap_or_default(),
-            lane,
-            disconnect: self.disconnect,
+        let recording = slot.map(|slot| {
+            Box::new(Recording {
+                slot,
+                owner: owner.unwrap_or_default(),
+                lane,
+                disconnect: self.disconnect,
+            })
         });
         Ok(Admitted {
             membership,
@@ -429,7 +433,7 @@ impl TurnBuilder {
 /// A turn's membership in its group, and its room in its journal.
 struct Admitted {
     membership: Option<Membership>,
-    recording: Option<Recording>,
+    recording: Option<Box<Recording>>,
 }
 
 /// Creates the span of a turn; the reader fills in the empty fields.

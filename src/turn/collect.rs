@@ -111,7 +111,7 @@ impl Turn {
                 .await
                 {
                     for frame in frames.drain(..) {
-                        collected.add(frame)?;
+                        collected.add(frame.into_frame())?;
                     }
                 }
             }

@@ -81,10 +81,12 @@ impl Default for Commit {
 #[derive(Debug)]
 #[must_use = "a turn that is not committed is cancelled when it is dropped"]
 pub struct Pending {
-    pub(super) reader: Reader,
+    // Boxed, because a caller that waits for the commit holds it in a future that its server keeps
+    // as long as the connection is open.
+    pub(super) reader: Box<Reader>,
     pub(super) commit: Commit,
-    pub(super) refused: Option<Rejected>,
-    pub(super) recording: Option<Recording>,
+    pub(super) refused: Option<Box<Rejected>>,
+    pub(super) recording: Option<Box<Recording>>,
 }
 
 impl Pending {
@@ -98,11 +100,17 @@ impl Pending {
     ///
     /// Returns [`Rejected`] if the turn failed, was stopped or was refused before its response
     /// began. With the feature `http` it converts to a complete JSON response.
-    pub async fn commit(self) -> Result<Turn, Rejected> {
+    pub fn commit(self) -> impl Future<Output = Result<Turn, Rejected>> + Send {
+        // On the heap until the response begins: a hyper connection keeps the room of its service's
+        // future as long as it is open.
+        Box::pin(self.decide())
+    }
+
+    async fn decide(self) -> Result<Turn, Rejected> {
         let (mut reader, commit) = (self.reader, self.commit);
         if let Some(rejected) = self.refused {
             reader.rejected = Some(Box::new(rejected.failure.clone()));
-            return Err(rejected);
+            return Err(*rejected);
         }
         let deadline = commit.after.and_then(|after| Instant::now().checked_add(after));
         let check = reader.check_overdue();

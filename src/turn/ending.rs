@@ -51,7 +51,7 @@ impl fmt::Display for Chain<'_> {
     }
 }
 
-type HookFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(super) type HookFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The application's own work before the end.
 pub(super) struct Hook(Box<dyn FnOnce(Ending) -> HookFuture + Send>);
@@ -64,8 +64,8 @@ impl Hook {
         Self(Box::new(|ending| Box::pin(hook(ending))))
     }
 
-    pub(super) async fn call(self, ending: Ending) {
-        (self.0)(ending).await;
+    pub(super) fn call(self, ending: Ending) -> HookFuture {
+        (self.0)(ending)
     }
 }
 

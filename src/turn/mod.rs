@@ -92,7 +92,7 @@ pub struct Turn {
 #[derive(Debug)]
 enum Source {
     /// Its queue: one reader, and nothing is stored.
-    Queue(Reader),
+    Queue(Box<Reader>),
     /// The log of a journal.
     Log(Cursor),
 }

@@ -65,10 +65,12 @@ impl Producer {
         };
         let membership = unfinished.membership.as_ref();
         let admitted = match membership.filter(|membership| membership.waits()) {
-            Some(membership) => wait(membership, &self.queue, &self.timeouts).await,
+            // On the heap, because few turns wait.
+            Some(membership) => Box::pin(wait(membership, &self.queue, &self.timeouts)).await,
             None => Ok(()),
         };
-        let mut end = match admitted {
+        // On the heap, because it stays while the hook runs.
+        let mut end = Box::new(match admitted {
             Ok(()) => {
                 drive(
                     orchestrator.as_mut(),
@@ -79,7 +81,7 @@ impl Producer {
                 .await
             }
             Err(end) => end,
-        };
+        });
         if catch_unwind(AssertUnwindSafe(|| drop(orchestrator))).is_err() {
             tracing::error!("orchestrator panicked while it was dropped");
         }
@@ -88,7 +90,7 @@ impl Producer {
             self.queue.decide();
             let ending = Ending {
                 id: self.id,
-                end: end.clone(),
+                end: (*end).clone(),
                 text: self.queue.take_transcript(),
             };
             if tokio::time::timeout(MAX_HOOK_TIME, hook.call(ending))
@@ -103,11 +105,11 @@ impl Producer {
         let membership = unfinished.membership.take();
         let readers = membership.as_ref().map(Membership::downgrade);
         drop(membership);
-        self.queue.finish(end);
+        self.queue.finish(*end);
         // A reader that takes no data would be a member forever: an HTTP/2 client can abandon a
         // stream and keep the connection.
         if let (Some(readers), Some(after)) = (readers, self.timeouts.write_stall)
-            && end_taken(&self.queue, after).await.is_err()
+            && Box::pin(end_taken(&self.queue, after)).await.is_err()
             && let Some(membership) = readers.upgrade()
         {
             membership.leave();

@@ -103,28 +103,15 @@ impl Sink {
     /// Returns [`SendError`] if the item was not sent. The beginning of a text longer than 16 KiB
     /// may have been sent.
     pub fn send<'a>(&self, item: impl Into<Item<'a>>) -> impl Future<Output = Result<(), SendError>> {
-        // The item is stored once: as an argument of an async function it would take its place twice
-        // in each orchestrator that sends.
+        // The item is stored once, and no state of a loop over its pieces: this future is a part of
+        // every open turn's orchestrator.
         let mut item = item.into();
         async move {
-            let mut is_first_frame = false;
-            match &mut item {
-                Item::Event(event) => is_first_frame = self.push(|| self.try_event(event)).await?,
-                Item::Text(text) if text.is_empty() => return self.closed().map_or(Ok(()), Err),
-                Item::Text(text) => {
-                    for piece in pieces(text, MAX_PIECE_BYTES) {
-                        is_first_frame |= self.push(|| self.queue().push_text(piece, now)).await?;
-                    }
-                }
-                Item::Bytes(bytes) => {
-                    for piece in bytes.chunks(MAX_PIECE_BYTES) {
-                        is_first_frame |= self.push(|| self.queue().push_bytes(piece, now)).await?;
-                    }
-                }
-            }
+            let mut progress = Progress::default();
+            poll_fn(|cx| self.poll_send(&mut item, &mut progress, cx)).await?;
             // The reader runs before the orchestrator continues: one that waits for nothing would
             // otherwise be done before the response begins.
-            if is_first_frame {
+            if progress.has_first_frame {
                 tokio::task::yield_now().await;
             }
             Ok(())
@@ -229,24 +216,59 @@ impl Sink {
         }
     }
 
-    /// Queues an item with `try_push` as soon as there is room. Returns `true` for the first frame of
-    /// the turn.
-    fn push(
+    /// Queues the rest of an item, piece by piece, as soon as there is room.
+    fn poll_send(
         &self,
-        mut try_push: impl FnMut() -> Result<bool, Refused>,
-    ) -> impl Future<Output = Result<bool, SendError>> {
-        poll_fn(move |cx| {
-            loop {
-                match try_push() {
-                    Ok(is_first_frame) => return Poll::Ready(Ok(is_first_frame)),
-                    Err(refused) => wait_or_fail(refused)?,
+        item: &mut Item<'_>,
+        progress: &mut Progress,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), SendError>> {
+        loop {
+            let (pushed, length, is_last) = match item {
+                Item::Event(event) => (self.try_event(event), 0, true),
+                Item::Text(text) if text.is_empty() => {
+                    return Poll::Ready(self.closed().map_or(Ok(()), Err));
                 }
-                if self.queue().wait_for_room(cx) {
-                    return Poll::Pending;
+                Item::Text(text) => {
+                    let rest = &text[progress.sent..];
+                    let piece = pieces(rest, MAX_PIECE_BYTES).next().unwrap_or_default();
+                    let pushed = self.queue().push_text(piece, now);
+                    (pushed, piece.len(), piece.len() == rest.len())
+                }
+                Item::Bytes(bytes) if bytes.is_empty() => return Poll::Ready(Ok(())),
+                Item::Bytes(bytes) => {
+                    let rest = &bytes[progress.sent..];
+                    let piece = &rest[..rest.len().min(MAX_PIECE_BYTES)];
+                    let pushed = self.queue().push_bytes(piece, now);
+                    (pushed, piece.len(), piece.len() == rest.len())
+                }
+            };
+            match pushed {
+                Ok(is_first_frame) => {
+                    progress.has_first_frame |= is_first_frame;
+                    progress.sent += length;
+                    if is_last {
+                        return Poll::Ready(Ok(()));
+                    }
+                }
+                Err(refused) => {
+                    wait_or_fail(refused)?;
+                    if self.queue().wait_for_room(cx) {
+                        return Poll::Pending;
+                    }
                 }
             }
-        })
+        }
     }
+}
+
+/// How much of an item is queued.
+#[derive(Debug, Default)]
+struct Progress {
+    /// The bytes of a text that are queued.
+    sent: usize,
+    /// Whether the first frame of the turn is among them.
+    has_first_frame: bool,
 }
 
 fn now() -> std::time::Instant {

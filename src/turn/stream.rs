@@ -63,7 +63,7 @@ pub struct TurnStream {
 /// Where the chunks come from.
 #[derive(Debug)]
 enum Chunks {
-    Queue(Reader),
+    Queue(Box<Reader>),
     Log(Box<Follower>),
 }
 

@@ -452,7 +452,9 @@ impl Connections {
                     request.extensions_mut().insert(upgrade.clone());
                     request.extensions_mut().insert(peer.clone());
                     let routes = routes.get().unwrap_or(&starting).clone();
-                    routes.respond(request, requests.begin())
+                    // On the heap until the response begins: hyper keeps the room of this future as
+                    // long as the connection is open.
+                    Box::pin(routes.respond(request, requests.begin()))
                 }
             });
             let mut connection = pin!(http.serve_connection_with_upgrades(TokioIo::new(socket), service));

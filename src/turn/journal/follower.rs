@@ -112,7 +112,7 @@ impl Follower {
             Poll::Pending => {}
         }
         if !self.out.is_empty() {
-            return Poll::Ready(Some(self.out.split().freeze()));
+            return Poll::Ready(Some(std::mem::take(&mut self.out).freeze()));
         }
         if self.is_finished {
             return Poll::Ready(None);
@@ -150,9 +150,13 @@ impl Follower {
         self.encoder.seek(self.position);
         match record.as_end() {
             Some(end) => {
-                let mut end = end.clone();
-                end.metadata.events_dropped += self.events_dropped;
-                let _ = self.encoder.end(&end, &mut self.out);
+                if self.events_dropped == 0 {
+                    let _ = self.encoder.end(end, &mut self.out);
+                } else {
+                    let mut end = end.clone();
+                    end.metadata.events_dropped += self.events_dropped;
+                    let _ = self.encoder.end(&end, &mut self.out);
+                }
                 self.is_finished = true;
             }
             None => match record.encode(&mut self.encoder, &mut self.out) {

@@ -7,7 +7,10 @@ use bytes::BytesMut;
 use crate::event::{Event, InputRequested};
 use crate::frame::{End, Frame};
 use crate::json;
+use crate::snapshot::Snapshot;
 use crate::time::Timestamp;
+use crate::turn::queue::{QueuedFrame, TimedEvent};
+use crate::utf8::pieces;
 use crate::wire::ndjson::Ndjson;
 use crate::wire::{Decode, EncodeError, Encoder, Limits, Wire};
 
@@ -24,12 +27,14 @@ fn wire() -> Ndjson {
     Ndjson::default().limits(unlimited)
 }
 
-/// A frame that any number of readers share. Most frames are texts, so a text does not take the
-/// space of an event.
+/// A frame that any number of readers share. Each kind has an allocation of its own size: most
+/// frames are texts, and an end is much larger than an event.
 #[derive(Clone, Debug)]
 pub(super) enum Record {
     Text(Arc<str>),
-    Frame(Arc<Frame>),
+    Event(Arc<TimedEvent>),
+    End(Arc<End>),
+    Snapshot(Arc<Snapshot>),
 }
 
 /// Returns an encoder that writes records as lines, the first one with this index.
@@ -47,32 +52,49 @@ impl Record {
     pub(super) fn frame(frame: Frame) -> Self {
         match frame {
             Frame::Text(text) => Self::Text(text.into()),
-            frame => Self::Frame(Arc::new(frame)),
+            Frame::Event { event, timestamp } => Self::Event(Arc::new(TimedEvent { event, timestamp })),
+            Frame::End(end) => Self::End(Arc::new(end)),
+            Frame::Snapshot(snapshot) => Self::Snapshot(Arc::from(snapshot)),
+        }
+    }
+
+    /// Gives a frame of the queue to `take`, in records that the log stores: a text is cut into pieces
+    /// of at most `max_text_bytes`.
+    pub(super) fn split(frame: QueuedFrame, max_text_bytes: usize, mut take: impl FnMut(Self)) {
+        match frame {
+            QueuedFrame::Text(text) if text.len() <= max_text_bytes => take(Self::Text(text)),
+            QueuedFrame::Text(text) => {
+                pieces(&text, max_text_bytes).for_each(|piece| take(Self::text(piece)));
+            }
+            QueuedFrame::Event(event) => take(Self::Event(event)),
+            QueuedFrame::End(end) => take(Self::End(end)),
         }
     }
 
     pub(super) fn to_frame(&self) -> Frame {
         match self {
             Self::Text(text) => Frame::Text((**text).to_owned()),
-            Self::Frame(frame) => (**frame).clone(),
+            Self::Event(record) => {
+                let TimedEvent { event, timestamp } = (**record).clone();
+                Frame::Event { event, timestamp }
+            }
+            Self::End(end) => Frame::End((**end).clone()),
+            Self::Snapshot(snapshot) => Frame::Snapshot(Box::new((**snapshot).clone())),
         }
     }
 
     pub(super) fn as_end(&self) -> Option<&End> {
         match self {
-            Self::Frame(frame) => match &**frame {
-                Frame::End(end) => Some(end),
-                Frame::Event { .. } | Frame::Text(_) | Frame::Snapshot(_) => None,
-            },
-            Self::Text(_) => None,
+            Self::End(end) => Some(end),
+            Self::Text(_) | Self::Event(_) | Self::Snapshot(_) => None,
         }
     }
 
     /// Returns the event and its timestamp, if this is an event.
     pub(super) fn as_event(&self) -> Option<(&Event, Option<Timestamp>)> {
         match self {
-            Self::Frame(frame) => event_of(frame),
-            Self::Text(_) => None,
+            Self::Event(record) => Some((&record.event, record.timestamp)),
+            Self::Text(_) | Self::End(_) | Self::Snapshot(_) => None,
         }
     }
 
@@ -87,7 +109,9 @@ impl Record {
     pub(super) fn encode(&self, encoder: &mut Encoder, out: &mut BytesMut) -> Result<(), EncodeError> {
         match self {
             Self::Text(text) => encoder.text(text, out),
-            Self::Frame(frame) => encoder.encode(frame, out),
+            Self::Event(record) => encoder.event(&record.event, record.timestamp, out),
+            Self::End(end) => encoder.end(end, out),
+            Self::Snapshot(snapshot) => encoder.snapshot(snapshot, out),
         }
     }
 
@@ -112,28 +136,16 @@ impl Record {
     pub(super) fn bytes(&self) -> usize {
         let content = match self {
             Self::Text(text) => text.len(),
-            Self::Frame(frame) => {
-                size_of::<Frame>()
-                    + match &**frame {
-                        Frame::Text(text) => text.len(),
-                        Frame::Event { event, .. } => json::estimate(event),
-                        Frame::End(end) => {
-                            json::estimate(&end.metadata.citations) + json::estimate(&end.metadata.extra)
-                        }
-                        // Sinks cannot send a snapshot, and a log stores its own elsewhere.
-                        Frame::Snapshot(_) => 0,
-                    }
+            Self::Event(record) => size_of::<TimedEvent>() + json::estimate(&record.event),
+            Self::End(end) => {
+                size_of::<End>()
+                    + json::estimate(&end.metadata.citations)
+                    + json::estimate(&end.metadata.extra)
             }
+            // Sinks cannot send a snapshot, and a log stores its own elsewhere.
+            Self::Snapshot(_) => size_of::<Snapshot>(),
         };
         RECORD_BYTES + content
-    }
-}
-
-/// Returns the event of a frame and its timestamp, if it has one.
-pub(super) fn event_of(frame: &Frame) -> Option<(&Event, Option<Timestamp>)> {
-    match frame {
-        Frame::Event { event, timestamp } => Some((event, *timestamp)),
-        Frame::Text(_) | Frame::End(_) | Frame::Snapshot(_) => None,
     }
 }
 

@@ -16,7 +16,6 @@ use super::server::Writer;
 use crate::failure::Failure;
 use crate::frame::{End, Frame};
 use crate::turn::reader::Reader;
-use crate::utf8::pieces;
 
 /// The longest text of one frame. Even if every byte is escaped, it fits into a line of
 /// [`MIN_LINE_BYTES`](crate::wire::MIN_LINE_BYTES), so that no wire has to split it.
@@ -31,7 +30,7 @@ const MAX_BURST: usize = 128;
 /// journal's server, if there is one.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    pub(super) reader: Reader,
+    pub(super) reader: Box<Reader>,
     pub(super) registry: Arc<Registry>,
     pub(super) log: Arc<Log>,
     /// Stores frames on the server before they enter the log.
@@ -172,13 +171,17 @@ async fn record(
                 burst += frames.len();
                 let taken = frames.drain(..).filter(|_| !has_failed);
                 match writer {
-                    Some(_) => taken.for_each(|frame| split(frame, |record| batch.push(record))),
-                    None => registry.append(log, |append| taken.for_each(|frame| split(frame, &mut *append))),
+                    Some(_) => taken
+                        .for_each(|frame| Record::split(frame, MAX_TEXT_BYTES, |record| batch.push(record))),
+                    None => registry.append(log, |append| {
+                        taken.for_each(|frame| Record::split(frame, MAX_TEXT_BYTES, &mut *append))
+                    }),
                 }
             }
         }
         if let Some(server) = writer {
-            match server.append(&batch).await {
+            // On the heap, because most journals are in memory.
+            match Box::pin(server.append(&batch)).await {
                 Ok(()) => registry.append(log, |append| batch.drain(..).for_each(append)),
                 Err(failure) => {
                     *writer = None;
@@ -205,16 +208,10 @@ pub(super) fn take_ready(reader: &Reader, registry: &Registry, log: &Log) {
     let now = Instant::now().into_std();
     if reader.queue.poll_frames(&cx, now, &mut frames).is_ready() {
         registry.append(log, |append| {
-            frames.into_iter().for_each(|frame| split(frame, &mut *append))
+            frames
+                .into_iter()
+                .for_each(|frame| Record::split(frame, MAX_TEXT_BYTES, &mut *append))
         });
-    }
-}
-
-/// Splits a frame into the records that the log stores.
-fn split(frame: Frame, mut take: impl FnMut(Record)) {
-    match frame {
-        Frame::Text(text) => pieces(&text, MAX_TEXT_BYTES).for_each(|piece| take(Record::text(piece))),
-        frame => take(Record::frame(frame)),
     }
 }
 

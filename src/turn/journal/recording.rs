@@ -62,15 +62,21 @@ impl Recording {
     /// Starts to record a turn whose response begins. The first reader of the log replaces
     /// `reader`, which becomes the recorder's. Rejects the turn if the journal's server does not
     /// accept it.
-    pub(in crate::turn) async fn begin(self, mut reader: Reader) -> Result<Turn, Rejected> {
-        let registry = Arc::clone(&self.slot.registry);
+    pub(in crate::turn) async fn begin(self: Box<Self>, mut reader: Box<Reader>) -> Result<Turn, Rejected> {
+        let Self {
+            slot,
+            owner,
+            lane,
+            disconnect,
+        } = *self;
+        let registry = Arc::clone(&slot.registry);
         let id = reader.id;
         let mut writer = None;
-        if let Some(store) = &self.slot.store {
+        if let Some(store) = &slot.store {
             let opening = Opening {
                 id,
-                owner: &self.owner,
-                lane: self.lane.as_deref(),
+                owner: &owner,
+                lane: lane.as_deref(),
                 keep_alive: reader.timeouts.keep_alive,
             };
             match store.begin(opening).await {
@@ -87,8 +93,8 @@ impl Recording {
         }
         let head = Head {
             handle: reader.handle(),
-            conversation: self.lane.map(|lane| (lane, self.owner.clone())),
-            owner: self.owner,
+            conversation: lane.map(|lane| (lane, owner.clone())),
+            owner,
             timeouts: reader.timeouts,
             membership: reader.membership.as_ref().map(Membership::downgrade),
             _source: None,
@@ -96,7 +102,7 @@ impl Recording {
         let log = Arc::new(registry.new_log(head, LogEntries::default()));
         let first = Cursor::first(&log, reader.observation.clone());
         registry.insert(id, Arc::clone(&log));
-        drop(self.slot);
+        drop(slot);
         // Frames reach a server before any reader.
         if writer.is_none() {
             take_ready(&reader, &registry, &log);
@@ -108,7 +114,7 @@ impl Recording {
             registry,
             log,
             writer,
-            disconnect: self.disconnect,
+            disconnect,
         };
         spawn(recorder.run(), span);
         Ok(Turn::follow(first))

@@ -15,12 +15,15 @@
 //! sent before it.
 
 mod delay;
+mod frame;
 mod read;
 mod state;
 
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
+pub(crate) use self::frame::{QueuedFrame, TimedEvent};
 use self::state::{Out, State};
 use super::human::open::Questions;
 use super::limits::QueueLimits;
@@ -304,7 +307,7 @@ impl Queue {
         if before == 0 && !state.text.is_empty() {
             state.frames += 1;
         }
-        state.end = Some(Box::new(end));
+        state.end = Some(Arc::new(end));
         state.closed.get_or_insert(Closed::Ended);
         wake_all(guard);
         true
@@ -313,8 +316,8 @@ impl Queue {
     /// Waits until the producer should stop. Returns the end of the turn.
     pub(crate) fn poll_cancelled(&self, cx: &Context<'_>) -> Poll<End> {
         let mut state = self.lock();
-        if let Some(end) = state.ending.as_ref().or(state.end.as_ref()) {
-            return Poll::Ready((**end).clone());
+        if let Some(end) = state.ending.as_deref().or(state.end.as_deref()) {
+            return Poll::Ready(end.clone());
         }
         if state.reader_gone {
             return Poll::Ready(End::stopped());

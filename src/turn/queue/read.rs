@@ -1,15 +1,16 @@
 //! The reader's side of the queue.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 
 use super::state::{Out, first_buffer};
-use super::{Closed, CommitOn, Queue, Refused, register, wake, wake_all};
+use super::{Closed, CommitOn, Queue, QueuedFrame, Refused, register, wake, wake_all};
 use crate::event::Event;
-use crate::frame::{End, Frame, Status};
+use crate::frame::{End, Status};
 use crate::metadata::Usage;
 use crate::order::Phase;
 use crate::wire::Encoder;
@@ -67,17 +68,17 @@ impl Queue {
         let mut buffer = first_buffer();
         let mut hidden = Vec::new();
         for frame in std::mem::take(frames) {
-            if let Frame::Event { event, .. } = &frame
+            if let Some(event) = frame.as_event()
                 && !encoder.shows_events(Phase::Events)
             {
                 hidden.extend(request_id(event).map(str::to_owned));
             }
             // The queue has checked the order, so only an event that is too long for this wire can
             // fail.
-            if encoder.encode(&frame, &mut buffer).is_err() {
+            if frame.encode(&mut encoder, &mut buffer).is_err() {
                 match &mut state.end {
                     // The end already has the total.
-                    Some(end) => end.metadata.events_dropped += 1,
+                    Some(end) => Arc::make_mut(end).metadata.events_dropped += 1,
                     None => state.figures.dropped += 1,
                 }
             }
@@ -102,7 +103,8 @@ impl Queue {
         let mut senders = Vec::new();
         let taken = match &mut state.out {
             Out::Bytes { buffer, .. } if !buffer.is_empty() => {
-                let chunk = buffer.split().freeze();
+                // The whole buffer, so that a stream with nothing to send holds none.
+                let chunk = std::mem::take(buffer).freeze();
                 state.figures.bytes += chunk.len() as u64;
                 senders = state.taken(now);
                 Poll::Ready(Some(chunk))
@@ -130,7 +132,7 @@ impl Queue {
         &self,
         cx: &Context<'_>,
         now: Instant,
-        into: &mut VecDeque<Frame>,
+        into: &mut VecDeque<QueuedFrame>,
     ) -> Poll<bool> {
         let mut guard = self.lock();
         let state = &mut *guard;

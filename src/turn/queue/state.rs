@@ -1,15 +1,16 @@
 //! The state under the queue's lock, and the operations that keep it consistent.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Instant;
 
 use bytes::BytesMut;
 
 use super::delay::TextDelay;
-use super::{Activity, Closed, Figures, Refused};
+use super::{Activity, Closed, Figures, QueuedFrame, Refused, TimedEvent};
 use crate::event::{CacheMiss, Event};
-use crate::frame::{End, Frame};
+use crate::frame::End;
 use crate::json;
 use crate::order::{FrameKind, Order};
 use crate::time::Timestamp;
@@ -36,7 +37,7 @@ pub(super) struct State {
     /// The number of characters of the answer so far.
     pub(super) answer_chars: u64,
     /// The end as soon as it is known. The reader encodes it after everything else.
-    pub(super) end: Option<Box<End>>,
+    pub(super) end: Option<Arc<End>>,
     pub(super) end_taken: bool,
     /// A requested end, with which the producer finishes at its next step.
     pub(super) ending: Option<Box<End>>,
@@ -59,7 +60,7 @@ pub(super) struct State {
 pub(super) enum Out {
     /// No wire is chosen: frames are stored, with their size as JSON.
     Frames {
-        frames: VecDeque<Frame>,
+        frames: VecDeque<QueuedFrame>,
         bytes: usize,
         order: Order,
     },
@@ -159,7 +160,8 @@ impl State {
             Out::Frames { frames, bytes, order } => {
                 *bytes += self.text.len();
                 let _ = order.accept(FrameKind::Text);
-                frames.push_back(Frame::Text(std::mem::take(&mut self.text)));
+                frames.push_back(QueuedFrame::Text(self.text.as_str().into()));
+                self.text.clear();
             }
         }
     }
@@ -186,10 +188,10 @@ impl State {
                 let length = length.ok_or(EncodeError::TooLarge { max_bytes })?;
                 order.accept(FrameKind::Event)?;
                 *bytes += length;
-                frames.push_back(Frame::Event {
+                frames.push_back(QueuedFrame::Event(Arc::new(TimedEvent {
                     event: std::mem::replace(event, CacheMiss::new().into()),
                     timestamp: Some(at),
-                });
+                })));
             }
         }
         if let Some(kept) = kept {
@@ -260,7 +262,7 @@ impl State {
                 reserve(buffer);
                 let _ = encoder.end(end, buffer);
             }
-            Out::Frames { frames, .. } => frames.push_back(Frame::End((**end).clone())),
+            Out::Frames { frames, .. } => frames.push_back(QueuedFrame::End(Arc::clone(end))),
         }
         self.producer.take()
     }

@@ -9,6 +9,7 @@ use crate::event::Search;
 use crate::frame::Frame;
 use crate::metadata::Metadata;
 use crate::time::Timestamp;
+use crate::turn::queue::TimedEvent;
 use crate::wire::Limits;
 
 /// An operation on a log.
@@ -200,7 +201,7 @@ fn the_size_of_a_record_is_what_it_takes() {
             event,
             timestamp: None
         }),
-        size_of::<Frame>() + r#"{"event":"search","tool":"bm25"}"#.len()
+        size_of::<TimedEvent>() + r#"{"event":"search","tool":"bm25"}"#.len()
     );
     let quote = "q".repeat(2 * Limits::MAX_TRAILER_BYTES);
     let metadata = Metadata::default().with("note", quote);

@@ -4,11 +4,13 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::record::{Record, event_of};
+use super::record::Record;
 use crate::event::{Event, Sources, Step, Thinking};
 use crate::frame::Frame;
 use crate::json;
 use crate::snapshot::Snapshot;
+use crate::time::Timestamp;
+use crate::turn::queue::TimedEvent;
 use crate::utf8;
 use crate::wire::Limits;
 
@@ -89,16 +91,16 @@ impl DroppedHead {
 #[derive(Debug, PartialEq)]
 pub(crate) struct FoldedSnapshot {
     frames: u64,
-    events: Vec<Arc<Frame>>,
+    events: Vec<Arc<TimedEvent>>,
     text: String,
     events_dropped: u64,
 }
 
 impl FoldedSnapshot {
     pub(crate) fn into_snapshot(self) -> Snapshot {
-        let events = self.events.iter().filter_map(|frame| event_of(frame));
+        let events = self.events.iter();
         let events = events
-            .map(|(event, timestamp)| (event.clone(), timestamp))
+            .map(|record| (record.event.clone(), record.timestamp))
             .collect();
         Snapshot::new(self.frames)
             .events(events)
@@ -112,7 +114,7 @@ impl FoldedSnapshot {
 pub(super) struct Fold {
     text: String,
     /// The events by their ordinals, with their sizes.
-    events: BTreeMap<u64, (Arc<Frame>, usize)>,
+    events: BTreeMap<u64, (Arc<TimedEvent>, usize)>,
     /// The ordinal of the last event of each step.
     steps: HashMap<Step, u64>,
     /// The ordinals of the `sources` events: a later one does not simply replace an earlier one.
@@ -138,17 +140,15 @@ impl Fold {
                 self.bytes += escaped_bytes(text);
                 self.text.push_str(text);
             }
-            Record::Frame(frame) => {
-                if let Some((event, _)) = event_of(frame) {
-                    self.add_event(event, frame);
-                }
-            }
+            Record::Event(record) => self.add_event(record),
+            Record::End(_) | Record::Snapshot(_) => {}
         }
     }
 
-    fn add_event(&mut self, event: &Event, frame: &Arc<Frame>) {
+    fn add_event(&mut self, record: &Arc<TimedEvent>) {
+        let event = &record.event;
         if let Event::Thinking(piece) = event
-            && self.continue_thought(piece, frame)
+            && self.continue_thought(piece, record.timestamp)
         {
             return;
         }
@@ -172,18 +172,18 @@ impl Fold {
             }
         }
         self.bytes += bytes;
-        self.events.insert(ordinal, (Arc::clone(frame), bytes));
+        self.events.insert(ordinal, (Arc::clone(record), bytes));
     }
 
     /// Adds a piece to the thought that the last event began. Returns `false` if it begins a thought
     /// of its own.
-    fn continue_thought(&mut self, piece: &Thinking, frame: &Frame) -> bool {
+    fn continue_thought(&mut self, piece: &Thinking, at: Option<Timestamp>) -> bool {
         let begun = self.thought.and_then(|ordinal| self.events.get_mut(&ordinal));
         let Some((begun, bytes)) = begun else {
             return false;
         };
         // A snapshot that was taken in between shares the thought and keeps its own state of it.
-        let Frame::Event {
+        let TimedEvent {
             event: Event::Thinking(thought),
             timestamp,
         } = Arc::make_mut(begun)
@@ -197,9 +197,7 @@ impl Fold {
         let added = escaped_bytes(&piece.content);
         *bytes += added;
         self.bytes += added;
-        if let Some((_, Some(at))) = event_of(frame) {
-            *timestamp = Some(at);
-        }
+        *timestamp = at.or(*timestamp);
         true
     }
 
@@ -222,15 +220,12 @@ impl Fold {
     /// documents of several events and some show the last event, so no other event can be removed.
     fn replace_sources(&mut self, newer: &Sources) {
         let newer: HashSet<_> = newer.sources.iter().map(passage).collect();
-        let is_repeated = |ordinal: &u64| {
-            let frame = self.events.get(ordinal).map(|(frame, _)| frame);
-            match frame.and_then(|frame| event_of(frame)) {
-                Some((Event::Sources(older), _)) => older
-                    .sources
-                    .iter()
-                    .all(|source| newer.contains(&passage(source))),
-                _ => false,
-            }
+        let is_repeated = |ordinal: &u64| match self.events.get(ordinal).map(|(record, _)| &record.event) {
+            Some(Event::Sources(older)) => older
+                .sources
+                .iter()
+                .all(|source| newer.contains(&passage(source))),
+            _ => false,
         };
         let (repeated, kept): (Vec<u64>, Vec<u64>) =
             self.sources.iter().partition(|ordinal| is_repeated(ordinal));

@@ -16,6 +16,7 @@
 //!
 //! This module knows no wire and no HTTP.
 
+mod appender;
 mod calls;
 mod following;
 mod keys;
@@ -96,6 +97,7 @@ impl Journal {
             registry: Arc::clone(&registry),
             process: process.to_string(),
             link,
+            appender: appender::Appender::default(),
             options,
             limits,
             durability,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 
+use super::appender::Appender;
 use super::keys::Keys;
 use super::messages::Outcome;
 use super::mirror::Mirror;
@@ -30,6 +31,7 @@ pub(in crate::turn::journal) struct Store {
     pub(super) options: RedisOptions,
     pub(super) limits: JournalLimits,
     pub(super) link: Link,
+    pub(super) appender: Appender,
     /// The name of this journal in this process.
     pub(super) process: String,
     pub(super) durability: Durability,

@@ -4,9 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::Script;
+use bytes::BytesMut;
+use redis::Cmd;
 use tokio::time::Instant;
 
+use super::appender::Reply;
 use super::keys::{self, Keys, PRODUCER};
 use super::store::{Store, millis};
 use crate::failure::Failure;
@@ -16,11 +18,17 @@ use crate::redis::link::{Request, Unreachable};
 use crate::turn::TurnId;
 use crate::turn::journal::entries::LogEntries;
 use crate::turn::journal::error::{lost, unavailable};
-use crate::turn::journal::record::Record;
+use crate::turn::journal::record::{Record, line_encoder};
 
 /// The shortest time for which a finished turn stays on the server: readers on other hosts still
 /// have to read its end.
 const MIN_KEEP: Duration = Duration::from_secs(1);
+
+/// About how long a call is besides its frames: keys, numbers and the ID.
+const CALL_BYTES: usize = 512;
+
+/// The status of an append to a turn that has lost frames, while the end for that is not known.
+const MISSING: &str = "missing";
 
 /// Appends the frames of one turn. If it is dropped before the end, another host ends the turn when
 /// its lease has expired.
@@ -96,8 +104,8 @@ impl Writer {
         (self.asked_at, self.remote_readers_until)
     }
 
-    /// Appends frames and renews the lease; an empty batch only renews the lease. After an error
-    /// this writer has lost the turn, and the failure is the end for its readers.
+    /// Appends frames, and renews the lease if it is time; an empty batch only renews the lease. After
+    /// an error this writer has lost the turn, and the failure is the end for its readers.
     pub(in crate::turn::journal) async fn append(&mut self, batch: &[Record]) -> Result<(), Failure> {
         let base = self.entries.base();
         for record in batch {
@@ -112,36 +120,27 @@ impl Writer {
             .snapshot()
             .filter(|_| has_dropped)
             .map(keys::snapshot_line);
-        let options = &self.store.options;
         let is_finished = batch.last().is_some_and(|record| record.as_end().is_some());
-        let (ttl, lease) = if is_finished {
-            (self.store.limits.keep.max(MIN_KEEP), Duration::ZERO)
-        } else {
-            (self.store.running_ttl(), self.store.options.lease_ttl())
+        // Most appends are a fraction of a lease apart, so only some of them renew it.
+        let renews = is_finished || self.next == 0 || batch.is_empty() || self.refresh_at <= Instant::now();
+        let mut append = Append {
+            renews,
+            is_finished,
+            snapshot: snapshot.as_deref().unwrap_or_default(),
+            lost_end: &[],
+            batch,
         };
-        let lost_end = Record::frame(Frame::End(End::failed(lost()))).to_line(self.next);
-        let script: &Script = &keys::APPEND;
-        let mut script = script.prepare_invoke();
-        script
-            .key(&self.keys.turn)
-            .key(&self.keys.frames)
-            .key(&self.keys.lease)
-            .key(&self.keys.readers)
-            .key(self.lane.as_deref().unwrap_or_default())
-            .arg(PRODUCER)
-            .arg(self.next)
-            .arg(self.entries.base())
-            .arg(millis(ttl))
-            .arg(millis(lease))
-            .arg(self.id.to_string())
-            .arg(&lost_end[..])
-            .arg(snapshot.as_deref().unwrap_or_default());
-        for (index, record) in (self.next..).zip(batch) {
-            script.arg(&record.to_line(index)[..]);
+        let (call, bytes) = self.call(&append);
+        let (mut status, mut readers_ms) = match self.store.append_with_others(call, bytes).await {
+            Some(reply) => reply,
+            None => self.append_alone(&append).await?,
+        };
+        if status == MISSING {
+            let lost_end = Record::frame(Frame::End(End::failed(lost()))).to_line(self.next);
+            append.lost_end = &lost_end;
+            append.renews = true;
+            (status, readers_ms) = self.append_alone(&append).await?;
         }
-        let reply: Result<(String, i64), Unreachable> =
-            self.store.link.request(Request::Script(&script)).await;
-        let (status, readers_ms) = reply.map_err(|Unreachable| unavailable())?;
         if status != "ok" {
             tracing::warn!(
                 status,
@@ -150,11 +149,78 @@ impl Writer {
             return Err(lost());
         }
         self.next += batch.len() as u64;
-        self.asked_at = Instant::now();
-        self.refresh_at = self.asked_at + self.store.options.lease_ttl() / 3;
-        // Negative if no other host has a reader.
-        let readers = u64::try_from(readers_ms).ok().map(Duration::from_millis);
-        self.remote_readers_until = readers.map(|time| self.asked_at + time.min(options.lease));
+        if renews {
+            let options = &self.store.options;
+            self.asked_at = Instant::now();
+            self.refresh_at = self.asked_at + options.lease_ttl() / 3;
+            // Negative if no other host has a reader.
+            let readers = u64::try_from(readers_ms).ok().map(Duration::from_millis);
+            self.remote_readers_until = readers.map(|time| self.asked_at + time.min(options.lease));
+        }
         Ok(())
     }
+
+    /// Appends until the server answers, or the retry time is over.
+    async fn append_alone(&self, append: &Append<'_>) -> Result<Reply, Failure> {
+        let (call, _) = self.call(append);
+        let request = Request::Call(&keys::APPEND, &call);
+        let reply = self.store.link.request(request).await;
+        reply.map_err(|Unreachable| unavailable())
+    }
+
+    /// Encodes the call of the script, and returns about how long it is.
+    fn call(&self, append: &Append<'_>) -> (Cmd, usize) {
+        let (ttl, lease) = match (append.renews, append.is_finished) {
+            (false, _) => (0, String::new()),
+            (true, false) => {
+                let lease = millis(self.store.options.lease_ttl());
+                (millis(self.store.running_ttl()), lease.to_string())
+            }
+            (true, true) => (millis(self.store.limits.keep.max(MIN_KEEP)), "0".to_owned()),
+        };
+        let mut lines = BytesMut::new();
+        let mut ends = Vec::with_capacity(append.batch.len());
+        let mut encoder = line_encoder(self.next);
+        for record in append.batch {
+            // Cannot fail: the queue has checked every event before.
+            let _ = record.encode(&mut encoder, &mut lines);
+            ends.push(lines.len());
+        }
+        let bytes = CALL_BYTES + lines.len() + append.snapshot.len();
+        let mut call = Cmd::with_capacity(16 + ends.len(), bytes);
+        call.arg("EVALSHA")
+            .arg(keys::APPEND.get_hash())
+            .arg(5)
+            .arg(&self.keys.turn)
+            .arg(&self.keys.frames)
+            .arg(&self.keys.lease)
+            .arg(&self.keys.readers)
+            .arg(self.lane.as_deref().unwrap_or_default())
+            .arg(PRODUCER)
+            .arg(self.next)
+            .arg(self.entries.base())
+            .arg(ttl)
+            .arg(lease)
+            .arg(self.id.to_string())
+            .arg(append.lost_end)
+            .arg(append.snapshot);
+        let mut begin = 0;
+        for end in ends {
+            call.arg(&lines[begin..end]);
+            begin = end;
+        }
+        (call, bytes)
+    }
+}
+
+/// What one append sends.
+struct Append<'a> {
+    /// Whether it renews the lease and the time to live of the keys.
+    renews: bool,
+    is_finished: bool,
+    /// The snapshot of the dropped frames, if some were dropped.
+    snapshot: &'a [u8],
+    /// The end for a turn that has lost frames, once it is known that it has.
+    lost_end: &'a [u8],
+    batch: &'a [Record],
 }

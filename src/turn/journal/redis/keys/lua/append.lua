@@ -1,15 +1,16 @@
--- Appends frames, renews the lease and the expiry of the keys, and drops the head: all of it or
+-- Appends frames, drops the head, and renews the lease and the expiry of the keys: all of it or
 -- nothing. A batch that arrives twice is appended once.
 -- KEYS: turn, frames, lease, readers, lane ('' for none).
 -- ARGV: epoch, index of the first frame, first index to keep, time to live in ms, lease in ms (0 if
---       the last frame is the end), ID, the end for a turn that has lost frames, the snapshot of the
---       dropped frames ('' for none), then the frames.
--- Returns ok, lost (acknowledged frames are missing) or fenced (another host has ended the turn), and
--- for how many ms from now other hosts have readers of the turn.
+--       the last frame is the end, '' to renew nothing), ID, the end for a turn that has lost frames
+--       ('' if it is not known), the snapshot of the dropped frames ('' for none), then the frames.
+-- Returns ok, missing (acknowledged frames are missing, and nothing was changed), lost (they are, and
+-- the turn has ended) or fenced (another host has ended the turn), and for how many ms from now other
+-- hosts have readers of the turn, if the lease is renewed.
 local turn, frames, lease, lane = KEYS[1], KEYS[2], KEYS[3], KEYS[5]
 local epoch, first, base, ttl, hold = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local count = #ARGV - 8
-local read = redis.call('PTTL', KEYS[4])
+local read = hold == '' and -1 or redis.call('PTTL', KEYS[4])
 
 local function entry_id(at_epoch, index)
   return string.format('%s-%.0f', at_epoch, index + 1)
@@ -33,6 +34,9 @@ end
 local next_index, kept_from = tonumber(head[2]), tonumber(head[3])
 
 if redis.call('XLEN', frames) ~= next_index - kept_from or next_index < first then
+  if ARGV[7] == '' then
+    return { 'missing', read }
+  end
   -- Ends the turn for readers on other hosts too, at the index at which the producer's own readers
   -- have the end. The frames that are missing before it stay missing.
   local higher = string.format('%.0f', tonumber(epoch) + 1)
@@ -61,8 +65,10 @@ end
 if hold == '0' then
   redis.call('HSET', turn, 'over', '1')
   redis.call('DEL', lease)
-else
+elseif hold ~= '' then
   redis.call('SET', lease, '1', 'PX', hold)
 end
-expire()
+if hold ~= '' then
+  expire()
+end
 return { 'ok', read }
