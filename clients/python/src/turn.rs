@@ -29,10 +29,6 @@ pub(crate) struct Turn {
     state: Arc<Mutex<State>>,
 }
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one per turn, and it is short-lived"
-)]
 enum State {
     Pending(Pending),
     Committed(CoreTurn),
