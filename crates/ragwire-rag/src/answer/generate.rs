@@ -8,10 +8,11 @@ use std::sync::Arc;
 use serde_json::Value;
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::answer::extract::{Extract, Nearness, Verdict, compared, extract};
+use crate::answer::extract::{Extract, MAX_CONFIDENCE, Nearness, Verdict, compared, extract};
 use crate::answer::render::render;
 use crate::answer::welcome::welcome;
 use crate::models::{Boxed, ChatMessage, ModelError};
+use crate::search::about::{About, AboutDocument};
 use crate::search::follow_up::stand_alone;
 use crate::search::meaning::Meaning;
 use crate::search::plan::Plan;
@@ -25,6 +26,8 @@ pub const NO_DOCUMENTS: &str = "There are no documents to answer from yet.";
 
 /// What precedes the closest passages of a question that none of them answers.
 const NOT_DIRECTLY: &str = "The documents do not answer this directly.";
+/// What is before a title that was asked for.
+const TITLE: &str = "The title is";
 const CLOSEST: &str = "Closest passages:";
 /// Number of quotes at most for each question within a question.
 const QUOTES_PER_PART: usize = 2;
@@ -393,6 +396,17 @@ impl Extractive {
             is_open: false,
             text: String::new(),
         };
+        if let Some((hit, title)) = self.title(question, answer.request.context) {
+            answer
+                .send(&format!(
+                    "{TITLE} “{title}”. [{}]",
+                    answer.request.citations_before + 1
+                ))
+                .await?;
+            answer.citations.push(citation(hit, title, answer.request.tool));
+            let answered = GeneratedAnswer::answered(answer.citations);
+            return Ok(answered.confidence(MAX_CONFIDENCE).text(answer.text));
+        }
         let parts = Plan::of(question).parts;
         let most = if parts.len() > 1 {
             QUOTES_PER_PART
@@ -446,6 +460,23 @@ impl Extractive {
         answer.is_open = true;
         answer.quote(found, usize::MAX).await?;
         Ok(GeneratedAnswer::closest(answer.citations).text(answer.text))
+    }
+}
+
+impl Extractive {
+    /// Returns the title of the document that a question asks for, with its first passage. A title is
+    /// often nowhere in the text.
+    fn title<'a>(&self, question: &str, context: &'a [Hit]) -> Option<(&'a Hit, String)> {
+        let about = AboutDocument::of(&self.library, question).filter(|about| about.about == About::Title)?;
+        let first = context
+            .iter()
+            .find(|hit| about.is_answered_by(&self.library, &hit.chunk))?;
+        let document = self.library.document(&first.chunk.document_id);
+        let heading = first.chunk.heading.as_deref().unwrap_or_default();
+        let outermost = heading.split(" > ").next().filter(|heading| !heading.is_empty());
+        let title = document.and_then(|document| document.title);
+        let title = title.or_else(|| outermost.map(str::to_owned));
+        Some((first, title.unwrap_or_else(|| first.chunk.document_name.clone())))
     }
 }
 

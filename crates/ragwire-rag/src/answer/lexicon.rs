@@ -101,8 +101,24 @@ pub(crate) const AFTER_HOW: [&str; 14] = [
     "lange",
 ];
 
+/// Phrases before what a question counts, in lower case.
+pub(crate) const COUNT_PHRASES: [&str; 9] = [
+    "how many ",
+    "number of ",
+    "wie viele ",
+    "wieviele ",
+    "combien de ",
+    "combien d'",
+    "combien d’",
+    "cuántos ",
+    "cuántas ",
+];
+
+/// Phrases of a question that asks for a time span.
+pub(crate) const DURATION_PHRASES: [&str; 4] = ["how long", "wie lange", "combien de temps", "cuánto tiempo"];
+
 /// Phrases of a question that asks for a number.
-pub(crate) const QUANTITY_PHRASES: [&str; 14] = [
+pub(crate) const QUANTITY_PHRASES: [&str; 24] = [
     "how many",
     "how much",
     "how long",
@@ -117,6 +133,16 @@ pub(crate) const QUANTITY_PHRASES: [&str; 14] = [
     "percent",
     "number of",
     "size",
+    "maximum",
+    "minimum",
+    "timeout",
+    "lifetime",
+    "wie viel",
+    "wie oft",
+    "wie groß",
+    "wann ",
+    "combien",
+    "quand ",
 ];
 
 /// Words before a number that counts nothing: it numbers a part of the document.
@@ -207,7 +233,7 @@ pub(crate) const REASON_PHRASES: [&str; 9] = [
 ];
 
 /// Units of time, in lower case.
-pub(crate) const TIME_UNITS: [&str; 30] = [
+pub(crate) const TIME_UNITS: [&str; 38] = [
     "nanoseconds",
     "microseconds",
     "milliseconds",
@@ -237,7 +263,15 @@ pub(crate) const TIME_UNITS: [&str; 30] = [
     "stunden",
     "tage",
     "wochen",
+    "monate",
     "jahre",
+    "secondes",
+    "heures",
+    "jours",
+    "semaines",
+    "mois",
+    "ans",
+    "segundos",
 ];
 
 /// Words of a question about who wrote a document.
@@ -275,7 +309,7 @@ pub(crate) const PUBLISHED_WORDS: [&str; 6] = [
     "publié",
 ];
 /// Words that ask what a document is about.
-pub(crate) const SUMMARY_WORDS: [&str; 17] = [
+pub(crate) const SUMMARY_WORDS: [&str; 15] = [
     "summarise",
     "summarize",
     "summary",
@@ -287,12 +321,26 @@ pub(crate) const SUMMARY_WORDS: [&str; 17] = [
     "contribution",
     "contributions",
     "findings",
-    "conclusion",
-    "conclusions",
     "zusammenfassung",
     "zusammenfassen",
     "fasse",
     "résumé",
+];
+/// Words that ask what a document concludes.
+pub(crate) const CONCLUSION_WORDS: [&str; 7] = [
+    "conclusion",
+    "conclusions",
+    "conclude",
+    "concludes",
+    "concluded",
+    "fazit",
+    "schlussfolgerung",
+];
+/// Words that ask for the title of a document.
+pub(crate) const TITLE_WORDS: [&str; 4] = ["title", "titel", "titre", "called"];
+/// Words for what has a title.
+pub(crate) const TITLED_WORDS: [&str; 10] = [
+    "paper", "papers", "article", "document", "book", "report", "thesis", "pdf", "essay", "dokument",
 ];
 /// Words that mean a document without naming it, or that only phrase a question about one.
 pub(crate) const DOCUMENT_WORDS: [&str; 46] = [

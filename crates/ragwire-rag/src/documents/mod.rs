@@ -1,6 +1,6 @@
 //! Documents: parsing, chunking, and the durable library.
 
-mod chunk;
+pub(crate) mod chunk;
 mod document;
 mod follower;
 mod levels;

@@ -5,7 +5,10 @@ use std::collections::HashSet;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::answer::lexicon::{AUTHOR_WORDS, DOCUMENT_WORDS, PUBLISHED_WORDS, SUMMARY_WORDS, WROTE_WORDS};
+use crate::answer::lexicon::{
+    AUTHOR_WORDS, CONCLUSION_WORDS, DOCUMENT_WORDS, PUBLISHED_WORDS, SUMMARY_WORDS, TITLE_WORDS,
+    TITLED_WORDS, WROTE_WORDS,
+};
 use crate::search::asked::{has_name, has_year};
 use crate::{Chunk, DocumentFilter, DocumentKind, Hit, Library, LibraryError};
 
@@ -33,12 +36,18 @@ const SUMMARY_HEADINGS: [&str; 10] = [
     "resumen",
 ];
 
+/// What the innermost heading of a conclusion contains, in lower case.
+const CONCLUSION_HEADINGS: [&str; 4] = ["conclusion", "concluding", "fazit", "schlussfolgerung"];
+
 /// What is asked about a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum About {
     Authors,
     Date,
+    Title,
     Summary,
+    /// What its section of that name says, or its summary if it has none.
+    Conclusion,
 }
 
 /// A question about a document as a whole.
@@ -64,12 +73,18 @@ impl AboutDocument {
             About::Authors
         } else if asks_when && (has(&PUBLISHED_WORDS) || has(&WROTE_WORDS)) {
             About::Date
+        } else if has(&TITLE_WORDS) && (has(&TITLED_WORDS) || library.document_ids().len() == 1) {
+            About::Title
+        } else if has(&CONCLUSION_WORDS) {
+            About::Conclusion
         } else if has(&SUMMARY_WORDS) || (words.first() == Some(&"what") && words.last() == Some(&"about")) {
             About::Summary
         } else {
             return None;
         };
-        let lists: [&[&str]; 5] = [
+        let lists: [&[&str]; 7] = [
+            &TITLE_WORDS,
+            &CONCLUSION_WORDS,
             &AUTHOR_WORDS,
             &WROTE_WORDS,
             &PUBLISHED_WORDS,
@@ -90,11 +105,13 @@ impl AboutDocument {
     /// Returns whether a passage is at the beginning of a document that the question may mean, and has
     /// what it asks for.
     pub(crate) fn is_answered_by(&self, library: &Library, chunk: &Chunk) -> bool {
-        chunk.ordinal < OPENING_PASSAGES
+        (chunk.ordinal < OPENING_PASSAGES || (self.about == About::Conclusion && concludes(chunk)))
             && self.names(library, &chunk.document_id, &chunk.document_name)
             && match self.about {
                 About::Authors | About::Date => chunk.text.lines().any(|line| self.is_told_by(line)),
+                About::Title => chunk.ordinal == 0,
                 About::Summary => summarises(chunk) || (chunk.ordinal == 0 && has_prose(chunk)),
+                About::Conclusion => concludes(chunk) || summarises(chunk),
             }
     }
 
@@ -109,7 +126,7 @@ impl AboutDocument {
                 has_name(line) && (says_so || lower.contains('@'))
             }
             About::Date => has_year(line) && line.len() <= MAX_DATE_BYTES,
-            About::Summary => !line.trim().is_empty(),
+            About::Title | About::Summary | About::Conclusion => !line.trim().is_empty(),
         }
     }
 
@@ -164,7 +181,15 @@ impl AboutDocument {
         let Some(document_id) = self.document(library, filter, &hits) else {
             return Ok(hits);
         };
-        let mut openings: Vec<Chunk> = Vec::new();
+        let of_document = |hit: &&Hit| hit.chunk.document_id == document_id;
+        let concluding = hits
+            .iter()
+            .filter(of_document)
+            .filter(|hit| concludes(&hit.chunk));
+        let mut openings: Vec<Chunk> = match self.about {
+            About::Conclusion => concluding.map(|hit| hit.chunk.clone()).collect(),
+            About::Authors | About::Date | About::Title | About::Summary => Vec::new(),
+        };
         for ordinal in 0..OPENING_PASSAGES {
             let passage = library.chunk(&format!("{document_id}-{ordinal}"))?;
             openings.extend(passage.filter(|chunk| self.is_answered_by(library, chunk)));
@@ -178,6 +203,13 @@ impl AboutDocument {
         let openings = openings.into_iter().map(|chunk| Hit::new(chunk, best));
         Ok(openings.chain(rest).collect())
     }
+}
+
+/// Returns whether the heading of a passage is that of a conclusion.
+fn concludes(chunk: &Chunk) -> bool {
+    let heading = chunk.heading.as_deref().unwrap_or_default();
+    let last = heading.rsplit(" > ").next().unwrap_or_default().to_lowercase();
+    CONCLUSION_HEADINGS.iter().any(|word| last.contains(word)) && has_prose(chunk)
 }
 
 /// Returns whether the heading of a passage is that of a summary.
@@ -205,7 +237,7 @@ mod tests {
     use super::*;
     use crate::{LibraryLimits, ParseLimits, parse};
 
-    const PAPER: &str = "# On Birds\n\nAnn Lee ann@birds.org Ben Poe ben@birds.org\n\nConference of Birds, May 2019\n\n# Abstract\n\nWe show that a robin sings at dawn, and measure how long it sings in each of the seasons of a year.\n\n# Results\n\nThe paper of Max Moe was wrong.";
+    const PAPER: &str = "# On Birds\n\nAnn Lee ann@birds.org Ben Poe ben@birds.org\n\nConference of Birds, May 2019\n\n# Abstract\n\nWe show that a robin sings at dawn, and measure how long it sings in each of the seasons of a year.\n\n# Results\n\nThe paper of Max Moe was wrong.\n\n# 5. Conclusion\n\nIn the end all birds sing, but the robin sings first in each of the seasons of a year.";
     const OTHER: &str = "# On Fish\n\nA carp eats plants all day long, and a pike eats other fish whenever it can get one of them.";
 
     fn library(files: &[(&str, &str)]) -> Library {
@@ -243,6 +275,8 @@ mod tests {
             ),
             ("Summarise the paper on birds", Some("We show that")),
             ("What is the birds paper about?", Some("We show that")),
+            ("What is the title of the birds paper?", Some("Ann Lee")),
+            ("What is the conclusion of the birds paper?", Some("In the end")),
             ("What is fish about?", Some("A carp eats")),
             // Neither names a document.
             ("Who wrote Hamlet?", None),

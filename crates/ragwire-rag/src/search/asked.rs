@@ -15,6 +15,8 @@ use crate::search::analyzer::Language;
 const FULL_FIT: f32 = 3.0;
 /// The words that a definition may have before and after its subject, such as an article.
 const AROUND_SUBJECT: usize = 3;
+/// The longest line that may be the name of what the text below it defines, in bytes.
+const MAX_LABEL_BYTES: usize = 90;
 
 /// The kind of answer that a question asks for.
 #[derive(Debug)]
@@ -30,6 +32,8 @@ pub(crate) struct Asked {
     subject: HashSet<String>,
     /// How many words X has.
     subject_words: usize,
+    /// X itself if it is one word, without marks: `d_k` is `dk` in the text of a PDF.
+    symbol: Option<String>,
 }
 
 impl Asked {
@@ -53,6 +57,7 @@ impl Asked {
             reason: lower.unicode_words().any(|word| ASKS_FOR_REASON.contains(&word)),
             subject: library.terms_in(subject, language).into_iter().collect(),
             subject_words: subject.unicode_words().count(),
+            symbol: is_one_word(subject).then(|| letters(subject)),
         }
     }
 
@@ -71,11 +76,38 @@ impl Asked {
         self.figure
     }
 
+    /// Returns whether a heading or a short line is what the question asks about and nothing else: the
+    /// text below defines it, as in a glossary or a list of settings.
+    pub(crate) fn is_named_by(&self, library: &Library, label: &str, language: Language) -> bool {
+        if self.subject.is_empty() || label.len() > MAX_LABEL_BYTES {
+            return false;
+        }
+        let name = label
+            .split(['(', ':', '|', '¶', '='])
+            .next()
+            .unwrap_or_default()
+            .trim_start_matches(|letter: char| letter.is_ascii_digit() || ". ".contains(letter));
+        let stems: HashSet<String> = library.terms_in(name, language).into_iter().collect();
+        stems == self.subject
+    }
+
+    /// Returns whether a sentence gives the value of a symbol that the question asks about: `dk = 64`.
+    fn is_value_in(&self, sentence: &str) -> bool {
+        let Some(symbol) = &self.symbol else { return false };
+        let words: Vec<&str> = sentence.split_whitespace().collect();
+        words
+            .windows(2)
+            .any(|pair| pair[1] == "=" && letters(pair[0]) == *symbol)
+    }
+
     /// Returns whether a sentence defines what the question asks about: it begins with it, and says
     /// what it is.
     pub(crate) fn is_defined_by(&self, library: &Library, sentence: &str, language: Language) -> bool {
         if self.subject.is_empty() {
             return false;
+        }
+        if self.is_value_in(sentence) {
+            return true;
         }
         let reach = self.subject_words + AROUND_SUBJECT;
         let start: Vec<&str> = sentence.unicode_words().take(reach).collect();
@@ -86,6 +118,16 @@ impl Asked {
         let stems = library.terms_in(&start[..copula].join(" "), language);
         self.subject.is_subset(&stems.into_iter().collect())
     }
+}
+
+fn is_one_word(text: &str) -> bool {
+    !text.trim().is_empty() && !text.trim().contains(char::is_whitespace)
+}
+
+/// Returns the letters and digits of a text in lower case.
+fn letters(text: &str) -> String {
+    let letters = text.chars().filter(|letter| letter.is_alphanumeric());
+    letters.flat_map(char::to_lowercase).collect()
 }
 
 /// Returns whether a text contains a number with a point, such as `1.70`.
@@ -183,11 +225,30 @@ mod tests {
                 false,
             ),
             ("how many are there", "There are many.", false),
+            ("what is d_k", "We use dk = dv = 64.", true),
+            ("what is d_k", "We use dv = 64.", false),
         ];
         for (question, sentence, wanted) in cases {
             let asked = Asked::of(&library, question, Language::English);
             let is_defined = asked.is_defined_by(&library, sentence, Language::English);
             assert_eq!(is_defined, wanted, "{question} {sentence}");
+        }
+    }
+
+    #[test]
+    fn a_label_names_its_subject_alone() {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        let cases = [
+            ("what does HEAD mean", "HEAD", true),
+            ("what is queue_lifetime", "queue_lifetime (default: 5d)", true),
+            ("whats a virtual package", "2.1. What is a virtual package?", true),
+            ("what does HEAD mean", "The detached HEAD", false),
+            ("how do I move HEAD", "HEAD", false),
+        ];
+        for (question, label, wanted) in cases {
+            let asked = Asked::of(&library, question, Language::English);
+            let is_named = asked.is_named_by(&library, label, Language::English);
+            assert_eq!(is_named, wanted, "{question} {label}");
         }
     }
 }

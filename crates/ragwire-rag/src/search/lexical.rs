@@ -10,7 +10,10 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
+use unicode_segmentation::UnicodeSegmentation;
+
 use super::analyzer::Language;
+use super::synonyms::verb_synonyms;
 
 pub(crate) use super::analyzer::Analyzer;
 
@@ -126,6 +129,16 @@ pub(crate) fn query_terms(analyzer: &Analyzer, query: &str, languages: &[Languag
                 spellings,
                 factor: 1.0,
             });
+        }
+    }
+    let words: Vec<&str> = query.unicode_words().collect();
+    for pair in words.windows(2) {
+        let verb = pair[0].to_lowercase();
+        if let Some(term) = terms.iter_mut().find(|term| term.form == verb) {
+            for other in verb_synonyms(&verb, pair[1]) {
+                let stems = analyzer.terms_in(other, Language::English);
+                term.spellings.extend(stems.into_iter().take(1));
+            }
         }
     }
     for language in languages.iter().skip(1) {

@@ -14,6 +14,7 @@ pub(crate) mod rank;
 pub(crate) mod relevance;
 pub(crate) mod retrieve;
 pub mod store;
+pub(crate) mod synonyms;
 pub(crate) mod terms;
 pub(crate) mod tools;
 

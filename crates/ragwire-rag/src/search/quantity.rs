@@ -1,7 +1,9 @@
 //! Whether a question asks for a number, and how well a sentence provides one.
 
 use crate::Library;
-use crate::answer::lexicon::{NUMBERED_PARTS, QUANTITY_PHRASES, TIME_UNITS, is_quantity};
+use crate::answer::lexicon::{
+    COUNT_PHRASES, DURATION_PHRASES, NUMBERED_PARTS, QUANTITY_PHRASES, TIME_UNITS, is_quantity,
+};
 
 /// Number of words after a number that may name what it counts: `8 parallel attention layers, or
 /// heads`.
@@ -26,15 +28,15 @@ pub(crate) enum Quantity {
 impl Quantity {
     pub(crate) fn of(library: &Library, question: &str) -> Self {
         let lower = question.to_lowercase();
-        if let Some(at) = lower.find("how many ") {
-            let counted: Vec<&str> = lower[at..].split_whitespace().skip(2).take(2).collect();
-            return Self::Count(library.terms(&counted.join(" ")));
-        }
-        if ["how long", "wie lange"]
-            .iter()
-            .any(|phrase| lower.contains(phrase))
-        {
+        if DURATION_PHRASES.iter().any(|phrase| lower.contains(phrase)) {
             return Self::Duration;
+        }
+        let after = COUNT_PHRASES
+            .iter()
+            .find_map(|phrase| Some(&lower[lower.find(phrase)? + phrase.len()..]));
+        if let Some(after) = after {
+            let counted: Vec<&str> = after.split_whitespace().take(2).collect();
+            return Self::Count(library.terms(&counted.join(" ")));
         }
         if QUANTITY_PHRASES.iter().any(|phrase| lower.contains(phrase)) {
             Self::Number
@@ -120,6 +122,10 @@ mod tests {
             ("How long did training take?", "It took 3.5 days.", COUNTING),
             ("How long did training take?", "It has 3 layers.", 1.0),
             ("how many ", "It reached 28.4 points.", 1.0),
+            ("number of heads", "There are eight heads.", COUNTING),
+            ("combien de têtes y a-t-il", "Il y a 8 têtes.", COUNTING),
+            ("wie viele Köpfe gibt es", "Es gibt 8 Köpfe.", COUNTING),
+            ("combien de temps", "Cela prend 3 heures.", COUNTING),
         ];
         for (question, sentence, fit) in cases {
             assert_eq!(

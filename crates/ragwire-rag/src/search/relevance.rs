@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::documents::chunk::TARGET_BYTES;
 use crate::documents::sentences;
 use crate::search::analyzer::Language;
 use crate::search::asked::Asked;
@@ -26,9 +27,10 @@ const PAIRS_SHARE: f32 = 0.45;
 /// for.
 const DEFINITION_SHARE: f32 = 0.5;
 const KIND_SHARE: f32 = 0.2;
-/// A passage of [`FULL_BYTES`]: BM25 prefers the shortest, which rarely answer.
-const LENGTH_SHARE: f32 = 0.2;
-const FULL_BYTES: f32 = 900.0;
+/// The longest run of the question's words, in its order.
+const RUN_SHARE: f32 = 0.15;
+/// A passage of the size at which it is full: BM25 prefers the shortest, which rarely answer.
+const LENGTH_SHARE: f32 = 0.3;
 const OTHER_LANGUAGE_COST: f32 = 0.5;
 const FRAGMENTS_COST: f32 = 0.15;
 const CHANGES_COST: f32 = 0.5;
@@ -81,7 +83,8 @@ pub(crate) fn by_relevance(library: &Library, query: &str, hits: Vec<Hit>) -> Ve
             + NAME_SHARE * coverage(&terms, |term| term.is_in(&passage.name))
             + passage.best_sentence(library, &terms, &asked)
             + PAIRS_SHARE * passage.pairs(&terms)
-            + LENGTH_SHARE * (text.len() as f32 / FULL_BYTES).min(1.0)
+            + LENGTH_SHARE * (text.len() as f32 / TARGET_BYTES as f32).min(1.0)
+            + RUN_SHARE * passage.run(&terms)
             - QUESTIONS_COST * questions_share(text)
             - FRAGMENTS_COST * fragments(text);
         if passage.language != language {
@@ -116,6 +119,8 @@ struct Passage<'a> {
     sentences: Vec<(&'a str, HashSet<String>)>,
     /// The words of the headings and of the text, in order, without the parts of identifiers.
     order: [Vec<String>; 2],
+    /// The innermost heading as it is written.
+    heading: &'a str,
 }
 
 impl<'a> Passage<'a> {
@@ -153,6 +158,7 @@ impl<'a> Passage<'a> {
             name: library.terms_in(&name, language).into_iter().collect(),
             sentences: read,
             order,
+            heading: headings.rsplit(" > ").next().unwrap_or_default(),
         }
     }
 
@@ -174,8 +180,9 @@ impl<'a> Passage<'a> {
     /// Returns what the sentences are worth: the words that the best one covers, half of them with the
     /// headings, a definition, and the kind of answer that is asked for.
     fn best_sentence(&self, library: &Library, terms: &[Term], asked: &Asked) -> f32 {
-        let (mut covers, mut fits, mut defines) = (0.0_f32, 0.0_f32, false);
-        for (sentence, stems) in &self.sentences {
+        let (mut covers, mut fits) = (0.0_f32, 0.0_f32);
+        let mut defines = asked.is_named_by(library, self.heading, self.language);
+        for (at, (sentence, stems)) in self.sentences.iter().enumerate() {
             let own = coverage(terms, |term| term.is_in(stems));
             if own == 0.0 || sentence.ends_with('?') {
                 continue;
@@ -183,10 +190,21 @@ impl<'a> Passage<'a> {
             let near = coverage(terms, |term| term.is_in(stems) || term.is_in(&self.headings));
             covers = covers.max((own + near) / 2.0);
             fits = fits.max(own * asked.fit(library, sentence));
-            defines = defines || asked.is_defined_by(library, sentence, self.language);
+            defines = defines
+                || asked.is_defined_by(library, sentence, self.language)
+                || (at + 1 < self.sentences.len()
+                    && is_title(sentence)
+                    && asked.is_named_by(library, sentence, self.language));
         }
         let defines = f32::from(u8::from(defines));
         SENTENCE_SHARE * covers + KIND_SHARE * fits + DEFINITION_SHARE * defines
+    }
+
+    /// Returns the share of the question that the longest run of its words has, beyond a single word.
+    fn run(&self, terms: &[Term]) -> f32 {
+        let longest = self.order.iter().map(|words| longest_run(words, terms)).max();
+        let longest = longest.unwrap_or_default().saturating_sub(1);
+        longest as f32 / terms.len().saturating_sub(1).max(1) as f32
     }
 
     /// Returns the share of the neighbouring words of a question that are neighbours here too.
@@ -207,6 +225,22 @@ impl<'a> Passage<'a> {
         };
         self.order.iter().map(share).fold(0.0, f32::max)
     }
+}
+
+/// Returns how many words of the question follow each other as in the question.
+fn longest_run(words: &[String], terms: &[Term]) -> usize {
+    let (mut longest, mut run, mut last) = (0, 0, None);
+    for word in words {
+        let at = terms.iter().position(|term| term.stems.contains(word));
+        run = match (last, at) {
+            (Some(last), Some(at)) if at == last + 1 => run + 1,
+            (_, Some(_)) => 1,
+            (_, None) => 0,
+        };
+        longest = longest.max(run);
+        last = at;
+    }
+    longest
 }
 
 /// Returns how much more than half of the lines are not sentences, from 0 to 1: high for an index or a
@@ -264,6 +298,22 @@ mod tests {
             "# Other\n\nA package. To hold a package, hold the package hold.",
         );
         assert_eq!(first(&[mentions, asked], "how do i hold a package"), "faq.md");
+    }
+
+    #[test]
+    fn the_longest_run_of_words_in_the_order_of_the_question_counts() {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        let terms = question_terms(&library, "flush the mail queue now");
+        for (text, wanted) in [
+            ("flush mail queue", 3),
+            ("queue mail flush", 1),
+            ("mail queue, then flush mail", 2),
+            ("owl", 0),
+            ("", 0),
+        ] {
+            let words = library.terms(text);
+            assert_eq!(longest_run(&words, &terms), wanted, "{text}");
+        }
     }
 
     #[test]

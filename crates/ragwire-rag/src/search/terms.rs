@@ -7,12 +7,13 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use crate::Library;
 use crate::answer::lexicon::QUESTION_PAIRS;
-use crate::search::analyzer::{Run, is_hangul, is_hiragana, runs};
+use crate::search::analyzer::{Language, Run, is_hangul, is_hiragana, runs};
 use crate::search::lexical::MAX_QUERY_BYTES;
+use crate::search::synonyms::{synonyms, verb_synonyms};
 
 /// Words that questions are phrased with, in addition to the index's stop words. They express that
 /// something is asked, but not what.
-const QUESTION_WORDS: [&str; 46] = [
+const QUESTION_WORDS: [&str; 49] = [
     "many",
     "much",
     "use",
@@ -59,6 +60,9 @@ const QUESTION_WORDS: [&str; 46] = [
     "take",
     "takes",
     "took",
+    "work",
+    "works",
+    "working",
 ];
 /// Words with a dropped apostrophe before the last letter. `its`, `well` and `ill` are words of their own.
 const CONTRACTED_WITH_IS: [&str; 11] = [
@@ -73,6 +77,8 @@ const QUESTION_WORD_SHARE: f32 = 0.2;
 /// The minimum weight of every word, as a share of the weight of a word that does not occur. In a
 /// small library almost every word occurs in almost every passage.
 const BASE_SHARE: f32 = 0.25;
+/// Other words for one of a question that are searched at most.
+pub(crate) const MAX_SYNONYMS: usize = 3;
 /// The most words taken from a question.
 const MAX_TERMS: usize = 32;
 
@@ -129,7 +135,8 @@ pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
         .flat_map(|(_, stems, others)| stems.iter().chain(others).cloned())
         .collect();
     let mut weights = library.weights(&all).into_iter();
-    for (run, stems, others) in words {
+    let nexts: Vec<Run<'_>> = words.iter().skip(1).map(|(run, ..)| *run).collect();
+    for (at, (run, stems, others)) in words.into_iter().enumerate() {
         let mut spelled: Vec<(String, f32)> = stems.into_iter().zip(&mut weights).collect();
         let others: Vec<(String, f32)> = others.into_iter().zip(&mut weights).collect();
         let mut others: Vec<(String, f32)> = others
@@ -148,11 +155,25 @@ pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
                     (word.to_owned(), QUESTION_WORDS.contains(&lower.as_str()))
                 }
             };
+            let verb = match nexts.get(at) {
+                Some(Run::Word(next)) => verb_synonyms(&word, next),
+                Some(Run::Paired(_)) | None => &[],
+            };
+            let mut same = known_synonyms(library, verb, unseen);
             let (stem, weight) = match others.iter().map(|(_, weight)| *weight).min_by(f32::total_cmp) {
                 // A word of another language of the library.
                 Some(other) => (stem, weight.min(other)),
-                None => corrected(library, &word, stem, weight, unseen),
+                None if weight >= unseen && same.is_empty() => {
+                    same = known_synonyms(library, &synonyms(&word.to_lowercase()), unseen);
+                    if same.is_empty() {
+                        corrected(library, &word, stem, weight, unseen)
+                    } else {
+                        (stem, weight)
+                    }
+                }
+                None => (stem, weight),
             };
+            let weight = same.iter().map(|(_, weight)| *weight).fold(weight, f32::min);
             if found.len() < MAX_TERMS && found.iter().all(|seen| !seen.stems.contains(&stem)) {
                 let share = if is_question_word {
                     QUESTION_WORD_SHARE
@@ -161,6 +182,7 @@ pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
                 };
                 let mut stems = vec![stem];
                 stems.extend(others.drain(..).map(|(other, _)| other));
+                stems.extend(same.into_iter().map(|(same, _)| same));
                 found.push(Term {
                     word,
                     stems,
@@ -237,6 +259,20 @@ fn asks(pair: &str) -> bool {
     is_hiragana(pair) || QUESTION_PAIRS.contains(&pair)
 }
 
+/// Returns the terms of other words for one, as far as the library has them, with their weights.
+fn known_synonyms(library: &Library, words: &[&str], unseen: f32) -> Vec<(String, f32)> {
+    let stem = |word: &&str| library.terms_in(word, Language::English).into_iter().next();
+    let stems: Vec<String> = words.iter().filter_map(stem).collect();
+    let weights = library.weights(&stems);
+    let mut known: Vec<(String, f32)> = Vec::new();
+    for (stem, weight) in stems.into_iter().zip(weights) {
+        if weight < unseen && known.len() < MAX_SYNONYMS && known.iter().all(|(one, _)| *one != stem) {
+            known.push((stem, weight));
+        }
+    }
+    known
+}
+
 /// Returns the term that a misspelled word probably means, with its weight.
 fn corrected(library: &Library, word: &str, stem: String, weight: f32, unseen: f32) -> (String, f32) {
     // A name in capitals is not a typing mistake.
@@ -282,6 +318,32 @@ mod tests {
     use super::*;
     use crate::test_data::library_with_a_rare_word;
     use crate::{LibraryLimits, ParseLimits, parse};
+
+    #[test]
+    fn other_words_stand_for_what_the_library_does_not_have() {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        let text = "Delete the folder. Disable the search. Turn left.";
+        let parsed = parse("a.md", text.as_bytes(), &ParseLimits::default()).unwrap();
+        library.add("a.md", &parsed).unwrap();
+        for (question, word, wanted, known) in [
+            ("erase it", "erase", "delet", true),
+            ("which directories", "directories", "folder", true),
+            ("get rid of it", "rid", "delet", true),
+            ("turn off the search", "turn", "disabl", true),
+            ("turn around", "turn", "turn", true),
+            ("publish it", "publish", "publish", false),
+        ] {
+            let terms = question_terms(&library, question);
+            let term = terms.iter().find(|term| term.word == word).unwrap();
+            assert!(
+                term.stems.iter().any(|stem| stem == wanted),
+                "{question}: {term:?}"
+            );
+            assert_eq!(term.known, known, "{question}");
+            let hits = library.search(question, 5).unwrap();
+            assert_eq!(!hits.is_empty(), known, "{question}");
+        }
+    }
 
     #[test]
     fn pairs_across_words_and_particles_do_not_count() {

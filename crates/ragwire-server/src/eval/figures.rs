@@ -36,7 +36,10 @@ pub struct Judged {
 impl Judged {
     /// Judges an answer.
     pub fn of(question: &EvalQuestion, answer: &CollectedAnswer) -> Self {
-        let from_file = |title: &str| question.file.as_deref().is_none_or(|file| title.ends_with(file));
+        let from_file = |title: &str| {
+            let files = question.file.all();
+            files.is_empty() || files.iter().any(|file| title.ends_with(file.as_str()))
+        };
         let answers = |title: Option<&str>, text: &str| {
             from_file(title.unwrap_or_default()) && question.phrase.any_in(text)
         };

@@ -13,9 +13,10 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 pub struct EvalQuestion {
     /// The question, as a user types it.
     pub question: String,
-    /// The file that answers it, or the end of its path. Any file if it is left out.
+    /// The file that answers it, or the end of its path; several files if the same text is in each. Any
+    /// file if it is left out.
     #[serde(default)]
-    pub file: Option<String>,
+    pub file: Phrases,
     /// What an answering passage holds: one phrase, or several of which one suffices.
     #[serde(default)]
     pub phrase: Phrases,

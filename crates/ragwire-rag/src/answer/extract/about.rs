@@ -22,7 +22,7 @@ pub(super) fn about_quotes(library: &Library, about: &AboutDocument, hits: &[Hit
                 let line = hit.chunk.text.lines().nth(segment.line).unwrap_or_default();
                 about.is_told_by(line)
             }
-            About::Summary => !segment.is_title() && !segment.is_caption(),
+            About::Title | About::Summary | About::Conclusion => !segment.is_title() && !segment.is_caption(),
         };
         let Some(from) = segments.iter().position(tells) else {
             continue;
@@ -39,8 +39,9 @@ pub(super) fn about_quotes(library: &Library, about: &AboutDocument, hits: &[Hit
             range: segments[from].start..segments[to].end,
             coverage: ABOUT_COVERAGE,
         });
-        if about.about == About::Summary {
-            break;
+        match about.about {
+            About::Title | About::Summary | About::Conclusion => break,
+            About::Authors | About::Date => {}
         }
     }
     quoted

@@ -1,7 +1,7 @@
 //! Queries: words, `"phrases in quotes"`, `prefixes*`, and corrections of typing mistakes.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use unicode_segmentation::UnicodeSegmentation;
@@ -13,7 +13,8 @@ use super::{DocumentFilter, Held, Language, Library, LibraryError, Shelf};
 use crate::documents::chunk::Piece;
 use crate::search::analyzer::Token;
 use crate::search::lexical::{MAX_QUERY_BYTES, Match, QueryTerm, query_terms, rarity};
-use crate::search::terms::with_apostrophes;
+use crate::search::synonyms::synonyms;
+use crate::search::terms::{MAX_SYNONYMS, with_apostrophes};
 use crate::{Chunk, Hit};
 
 /// Words shorter than this are not corrected: too many words are one letter apart.
@@ -126,6 +127,21 @@ impl Library {
                 for spelling in &term.spellings {
                     is_known = is_known || shared.lexicon.has(connection, spelling)?;
                 }
+                if !is_known {
+                    let mut others = self.synonym_terms(&term.form);
+                    let mut known = Vec::new();
+                    while let Some(other) = others.pop_front()
+                        && known.len() < MAX_SYNONYMS
+                    {
+                        if shared.lexicon.has(connection, &other)? {
+                            known.push(other);
+                        }
+                    }
+                    if !known.is_empty() {
+                        (term.spellings, term.factor) = (known, CORRECTED_FACTOR);
+                        continue;
+                    }
+                }
                 let stem = term.spellings.first().unwrap_or(&term.form);
                 if !is_known
                     && let Some(spelling) = self.correct(connection, &shared, (&term.form, stem), 2, false)?
@@ -165,12 +181,39 @@ impl Library {
         shelf.rarities_of(&spellings)?;
         for term in &mut terms {
             let is_known = shelf.rarities_of(&term.spellings)?.iter().any(Option::is_some);
+            if !is_known {
+                let others: Vec<String> = self.synonym_terms(&term.form).into();
+                let rarities = shelf.rarities_of(&others)?;
+                let known = others
+                    .into_iter()
+                    .zip(rarities)
+                    .filter(|(_, rarity)| rarity.is_some());
+                let known: Vec<String> = known.map(|(other, _)| other).take(MAX_SYNONYMS).collect();
+                if !known.is_empty() {
+                    (term.spellings, term.factor) = (known, CORRECTED_FACTOR);
+                    continue;
+                }
+            }
             let stem = term.spellings.first().unwrap_or(&term.form);
             if !is_known && let Some(spelling) = self.correct_shared(shelf, (&term.form, stem), 2, false)? {
                 (term.spellings, term.factor) = (vec![spelling], CORRECTED_FACTOR);
             }
         }
         Ok(terms)
+    }
+
+    /// Returns the terms of other words for one that the library does not have, each once.
+    fn synonym_terms(&self, form: &str) -> VecDeque<String> {
+        let mut terms = VecDeque::new();
+        for other in synonyms(form) {
+            let stems = self.analyzer.terms_in(other, Language::English);
+            if let Some(stem) = stems.into_iter().next()
+                && !terms.contains(&stem)
+            {
+                terms.push_back(stem);
+            }
+        }
+        terms
     }
 
     /// Returns the IDs of the documents that `filter` selects, in the order of adding.

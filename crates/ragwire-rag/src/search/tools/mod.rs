@@ -364,6 +364,9 @@ impl SearchTools {
             let hits =
                 library.search_in(&query, limit.saturating_mul(READ_PER_HIT).max(MIN_READ), &filter)?;
             let mut hits = by_relevance(&library, &query, hits);
+            // Two copies of a file are one answer.
+            let mut texts = HashSet::new();
+            hits.retain(|hit| texts.insert(hit.chunk.text.clone()));
             if let Some(about) = AboutDocument::of(&library, &query) {
                 hits = about.lead(&library, &filter, hits)?;
             }

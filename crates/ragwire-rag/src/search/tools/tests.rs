@@ -234,6 +234,17 @@ async fn several_queries_are_embedded_at_once() {
 }
 
 #[tokio::test]
+async fn two_copies_of_a_file_are_one_hit() {
+    let bench = bench(Vectors::NONE, words()).await;
+    add(&bench.index, "copy.md", BIRDS).await;
+    let tools = SearchTools::new(Arc::clone(&bench.library), Arc::clone(&bench.store), None).unwrap();
+    let query = queries(&["Which birds sing?"]);
+    let found = tools.search(Tool::Hybrid, &query, 5).await.unwrap().remove(0);
+    let texts: HashSet<&str> = found.hits.iter().map(|hit| hit.chunk.text.as_str()).collect();
+    assert_eq!(texts.len(), found.hits.len());
+}
+
+#[tokio::test]
 async fn without_an_embedder_only_words_are_searched() {
     for vectors in [Vectors::NONE, Vectors::dense(DIMENSIONS)] {
         let bench = bench(vectors, words()).await;

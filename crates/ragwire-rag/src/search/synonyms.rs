@@ -1,0 +1,160 @@
+//! Other words for a word that the library does not have, and for verbs of several words, such as
+//! `turn off`.
+//!
+//! A word that the library has is never replaced: of 148 questions about eight libraries, such groups
+//! gained as many first places as they lost (see `docs/decisions/search.md`). A word that it does not
+//! have finds nothing and is a reason to refuse, so another word for it can only help.
+
+/// Words of which each can replace each other, in their base forms.
+const GROUPS: [&[&str]; 33] = [
+    &[
+        "remove",
+        "delete",
+        "erase",
+        "discard",
+        "uninstall",
+        "purge",
+        "drop",
+    ],
+    &["disable", "deactivate"],
+    &["enable", "activate"],
+    &["publish", "deploy", "release", "upload"],
+    &["create", "make", "generate", "add"],
+    &[
+        "change",
+        "modify",
+        "edit",
+        "alter",
+        "adjust",
+        "customize",
+        "customise",
+    ],
+    &["show", "display", "print", "view"],
+    &["start", "launch", "run", "begin", "boot"],
+    &["stop", "end", "quit", "terminate", "halt", "kill"],
+    &["error", "failure", "problem", "issue", "bug", "fault"],
+    &["speed", "performance", "throughput"],
+    &["fast", "quick", "rapid"],
+    &["price", "cost", "fee"],
+    &["picture", "image", "photo", "figure"],
+    &["folder", "directory"],
+    &["login", "authentication", "authenticate", "password"],
+    &["passphrase", "password", "credential"],
+    &["fix", "repair", "correct", "resolve"],
+    &["copy", "duplicate", "clone"],
+    &["allow", "permit"],
+    &["forbid", "prohibit", "deny", "reject", "block"],
+    &["needed", "required", "necessary", "prerequisite"],
+    &["tutorial", "quickstart", "introduction"],
+    &["vulnerability", "security"],
+    &["multiple", "several", "many"],
+    &["maximum", "limit", "largest", "max"],
+    &["minimum", "least", "smallest", "min"],
+    &["choose", "select", "pick"],
+    &["check", "verify", "validate"],
+    &["restore", "recover", "extract"],
+    &["upgrade", "update"],
+    &["compatible", "supported"],
+    &["explain", "describe"],
+];
+/// The same word in British and American spelling.
+const SPELLINGS: [(&str, &str); 16] = [
+    ("licence", "license"),
+    ("colour", "color"),
+    ("behaviour", "behavior"),
+    ("favourite", "favorite"),
+    ("centre", "center"),
+    ("catalogue", "catalog"),
+    ("analyse", "analyze"),
+    ("organise", "organize"),
+    ("customise", "customize"),
+    ("initialise", "initialize"),
+    ("serialise", "serialize"),
+    ("synchronise", "synchronize"),
+    ("optimise", "optimize"),
+    ("normalise", "normalize"),
+    ("cancelled", "canceled"),
+    ("labelled", "labeled"),
+];
+/// Verbs of two words, of which the index drops the second as a stop word or the first says nothing, with
+/// other words for both.
+const VERBS: [(&str, &str, &[&str]); 18] = [
+    ("rid", "of", &["remove", "delete", "uninstall"]),
+    ("turn", "off", &["disable", "deactivate"]),
+    ("turn", "on", &["enable", "activate"]),
+    ("switch", "off", &["disable", "deactivate"]),
+    ("switch", "on", &["enable", "activate"]),
+    ("turned", "off", &["disable", "deactivate"]),
+    ("turned", "on", &["enable", "activate"]),
+    ("throw", "away", &["discard", "delete", "drop"]),
+    ("log", "in", &["login", "authenticate"]),
+    ("log", "out", &["logout"]),
+    ("sign", "in", &["login", "authenticate"]),
+    ("back", "up", &["backup"]),
+    ("set", "up", &["setup", "configure", "install"]),
+    ("shut", "down", &["shutdown", "stop"]),
+    ("speed", "up", &["faster", "performance"]),
+    ("look", "up", &["lookup", "find"]),
+    ("roll", "back", &["rollback", "revert"]),
+    ("start", "over", &["reset", "restart"]),
+];
+/// Endings that a word may have beside its base form, with what replaces them.
+const ENDINGS: [(&str, &str); 8] = [
+    ("", ""),
+    ("s", ""),
+    ("es", ""),
+    ("ed", ""),
+    ("ing", ""),
+    ("d", ""),
+    ("ing", "e"),
+    ("ies", "y"),
+];
+
+/// Returns other words for one that the library does not have, in lower case, in base forms.
+pub(crate) fn synonyms(word: &str) -> Vec<&'static str> {
+    let bases: Vec<String> = ENDINGS
+        .iter()
+        .filter_map(|(ending, base)| Some(format!("{}{base}", word.strip_suffix(ending)?)))
+        .collect();
+    let is_base = |known: &str| bases.iter().any(|base| base == known);
+    let mut found: Vec<&'static str> = Vec::new();
+    for (british, american) in SPELLINGS {
+        if is_base(british) {
+            found.push(american);
+        } else if is_base(american) {
+            found.push(british);
+        }
+    }
+    for group in GROUPS
+        .iter()
+        .filter(|group| group.iter().any(|known| is_base(known)))
+    {
+        found.extend(group.iter().filter(|other| !is_base(other)));
+    }
+    found
+}
+
+/// Returns other words for a verb of two words.
+pub(crate) fn verb_synonyms(first: &str, second: &str) -> &'static [&'static str] {
+    let same = |(one, other, _): &&(&str, &str, &[&str])| {
+        one.eq_ignore_ascii_case(first) && other.eq_ignore_ascii_case(second)
+    };
+    VERBS.iter().find(same).map_or(&[], |(_, _, others)| others)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_words_are_found_by_any_form() {
+        assert!(synonyms("publishing").contains(&"deploy"));
+        assert!(synonyms("folders").contains(&"directory"));
+        assert!(synonyms("deleted").contains(&"remove"));
+        assert!(synonyms("removing").contains(&"delete"));
+        assert_eq!(synonyms("licences"), ["license"]);
+        assert_eq!(synonyms("owl"), Vec::<&str>::new());
+        assert_eq!(verb_synonyms("Turn", "off"), ["disable", "deactivate"]);
+        assert!(verb_synonyms("turn", "around").is_empty());
+    }
+}
