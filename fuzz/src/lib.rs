@@ -1,8 +1,11 @@
 //! The checks of the fuzz targets as functions, so that the corpus also runs as ordinary tests.
 
+mod intake;
 mod lossless;
 mod plain;
+mod requests;
 mod seeds;
+mod socket;
 mod trustgraph;
 mod upstream;
 
@@ -13,11 +16,14 @@ use ragwire::wire::{Decode, DecodeError, Finish, Limits, Wire};
 use ragwire::{Citation, End, Event, Failure, Frame, Framed, Metadata, Status};
 use serde_json::Value;
 
+pub use intake::{document, settings};
 pub use lossless::{event_stream, ndjson_decode, sse_decode};
 pub use plain::plain_decode;
+pub use requests::{cursor, request_json};
 pub use seeds::{
     eve_decode, forge_decode, ollama_decode, openai_decode, responses_decode, session_chat_decode,
 };
+pub use socket::socket;
 pub use trustgraph::trustgraph_decode;
 pub use upstream::{ag_ui_decode, ai_sdk_decode, langgraph_decode};
 

@@ -16,7 +16,8 @@ pub struct GatewayLimits {
     pub max_id_bytes: usize,
     /// The longest message of a client, in bytes over all its frames; a longer one closes the
     /// socket with 1009. Default: 256 KiB, for a question and its parameters. TrustGraph's 50 MiB
-    /// are for documents, which this gateway does not accept.
+    /// are for documents, which this gateway does not accept. Twice as many bytes with the heads of
+    /// its frames close the socket with 1008, so that empty frames have an end too.
     pub max_message_bytes: usize,
     /// The longest frame of a client in bytes; a longer one closes the socket with 1009. Default:
     /// 256 KiB, because clients send a message as one frame.

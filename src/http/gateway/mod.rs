@@ -37,6 +37,7 @@ mod frames;
 mod guarded;
 mod handshake;
 mod limits;
+mod metered;
 mod request;
 mod socket;
 

@@ -23,6 +23,7 @@ use super::auth::Identity;
 use super::calls::Calls;
 use super::frames::{self, Refusal};
 use super::guarded::Guarded;
+use super::metered::{Metered, is_too_many_frames};
 use super::request::{self, Incoming, Request};
 use super::{Call, Shared};
 use crate::turn::Rejected;
@@ -41,7 +42,11 @@ const BATCH_BYTES: usize = 16 * 1024;
 /// be among them; each may also be a ping, whose answer would wait in memory.
 const MAX_UNANSWERED: usize = 64;
 
-type WebSocket = WebSocketStream<TokioIo<Upgraded>>;
+/// How many bytes a client may send for one message, as a multiple of the longest message: frames of
+/// six bytes, each with a head of as many, are twice their contents.
+const MAX_OVERHEAD: usize = 2;
+
+type WebSocket = WebSocketStream<Metered<TokioIo<Upgraded>>>;
 
 /// The end of a socket.
 #[derive(Debug)]
@@ -78,6 +83,8 @@ pub(super) async fn run(
         .write_buffer_size(BATCH_BYTES)
         .max_message_size(Some(gateway.limits.max_message_bytes))
         .max_frame_size(Some(gateway.limits.max_frame_bytes));
+    let most = MAX_OVERHEAD * gateway.limits.max_message_bytes + READ_BUFFER_BYTES;
+    let connection = Metered::new(connection, most);
     let socket = WebSocket::from_raw_socket(connection, Role::Server, Some(config)).await;
     let mut live = Live::new(socket, gateway, extensions);
     let end = {
@@ -126,7 +133,7 @@ async fn close(mut socket: WebSocket, end: SocketEnd) {
             if send_close(&mut socket, code, reason).await {
                 // The system resets a connection that is dropped with unread bytes, and the close
                 // frame is lost.
-                let mut connection = socket.into_inner();
+                let mut connection = socket.into_inner().into_inner();
                 let _ = poll_fn(|cx| Pin::new(&mut connection).poll_shutdown(cx)).await;
                 poll_fn(|cx| discard(&mut connection, cx)).await;
             }
@@ -364,6 +371,7 @@ impl Live {
                 return Ok(false);
             }
         };
+        self.socket.get_mut().reset();
         self.last_read = Instant::now();
         self.pinged_at = None;
         self.unanswered += usize::from(self.unflushed);
@@ -516,6 +524,9 @@ fn unreadable(error: &tungstenite::Error) -> SocketEnd {
     use tungstenite::Error;
     use tungstenite::error::ProtocolError;
     match error {
+        Error::Io(error) if is_too_many_frames(error) => {
+            SocketEnd::Violation(CloseCode::Policy, "too many frames for one message")
+        }
         Error::Capacity(_) => SocketEnd::Violation(CloseCode::Size, "message too large"),
         Error::Utf8(_) => SocketEnd::Violation(CloseCode::Invalid, "text is not UTF-8"),
         Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => BROKEN,

@@ -180,6 +180,14 @@ async fn a_protocol_error_closes_the_socket_with_its_code() {
             1009,
             "message too large",
         ),
+        // Empty frames continue a message for as long as they come.
+        (
+            std::iter::once(text(b"", false))
+                .chain(std::iter::repeat_n(more(b"", false), 3000))
+                .collect(),
+            1008,
+            "too many frames for one message",
+        ),
         (vec![more(b"{}", true)], 1002, "protocol error"),
         (vec![text(b"{", false), text(b"}", true)], 1002, "protocol error"),
         (

@@ -12,7 +12,7 @@ use scraper::node::Element;
 use scraper::{Html, HtmlTreeSink, Node};
 
 use super::blocks::{Blocks, prose};
-use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed};
+use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed, attributes};
 
 /// Elements whose text is not visible, or that repeat on every page of a site.
 const SKIPPED: [&str; 19] = [
@@ -105,6 +105,9 @@ fn main_part(page: &Html) -> Option<NodeId> {
 /// Builds the tree step by step, so that parsing stops in time if the tree is too deep or far
 /// larger than the text (a thousand open formatting elements are repeated in every paragraph).
 fn build(text: &str, limits: &ParseLimits) -> Result<Html, ParseError> {
+    if let Some(limit) = attributes::beyond_limit(text) {
+        return Err(ParseError::TooManyAttributes { limit });
+    }
     let mut parser = parse_document(HtmlTreeSink::new(Html::new_document()), ParseOpts::default());
     let mut rest = text;
     while !rest.is_empty() {
@@ -307,11 +310,13 @@ mod tests {
         check_returns_soon(parse, &pieces);
         let formatting: String = (0..400).map(|n| format!("<b id={n}>")).collect();
         let formatting = format!("<p>{formatting}");
+        let many_attributes: String = (0..200_000).map(|number| format!("a{number} ")).collect();
         let cases = [
             ("<div>".repeat(100_000), "too_deep"),
             ("<div></x>".repeat(100_000), "too_deep"),
             ("<div></body><!-- -->".repeat(100_000), "too_deep"),
             (formatting + &"<p>x".repeat(100_000), "too_many_nodes"),
+            (format!("<p {}>x", many_attributes), "too_many_attributes"),
         ];
         for (page, code) in cases {
             let start = Instant::now();

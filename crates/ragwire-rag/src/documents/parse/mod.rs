@@ -6,6 +6,7 @@
 //! server runs it in a separate process.
 
 mod adoc;
+mod attributes;
 mod blocks;
 mod code;
 mod csv;
@@ -212,6 +213,12 @@ pub enum ParseError {
         /// The limit.
         limit: usize,
     },
+    /// A tag with more attributes than any page needs.
+    #[error("a tag of the page has more than {limit} attributes")]
+    TooManyAttributes {
+        /// The limit.
+        limit: usize,
+    },
     /// Elements nested deeper than [`ParseLimits::max_html_depth`].
     #[error("the file nests elements more than {limit} deep")]
     TooDeep {
@@ -251,6 +258,7 @@ impl ParseError {
             | Self::BadPdf { .. }
             | Self::Damaged { .. }
             | Self::TooManyNodes { .. }
+            | Self::TooManyAttributes { .. }
             | Self::TooDeep { .. } => ParseErrorKind::Unreadable,
         }
     }
@@ -269,6 +277,7 @@ impl ParseError {
             Self::TooMuchText { .. } => "too_much_text",
             Self::TooManyBlocks { .. } => "too_many_blocks",
             Self::TooManyNodes { .. } => "too_many_nodes",
+            Self::TooManyAttributes { .. } => "too_many_attributes",
             Self::TooDeep { .. } => "too_deep",
         }
     }
