@@ -64,24 +64,22 @@ impl Producer {
             membership: self.membership,
         };
         let membership = unfinished.membership.as_ref();
-        let admitted = match membership.filter(|membership| membership.waits()) {
+        let refused = match membership.filter(|membership| membership.waits()) {
             // On the heap, because few turns wait.
-            Some(membership) => Box::pin(wait(membership, &self.queue, &self.timeouts)).await,
-            None => Ok(()),
-        };
-        // On the heap, because it stays while the hook runs.
-        let mut end = Box::new(match admitted {
-            Ok(()) => {
-                drive(
-                    orchestrator.as_mut(),
-                    &self.queue,
-                    &self.timeouts,
-                    self.delays_text,
-                )
-                .await
+            Some(membership) => {
+                let admitted = Box::pin(wait(membership, &self.queue, &self.timeouts)).await;
+                admitted.err().map(Box::new)
             }
-            Err(end) => end,
-        });
+            None => None,
+        };
+        // On the heap, because an end is large and this task is held by each open turn.
+        let mut end = match refused {
+            Some(end) => end,
+            None => {
+                let timeouts = &self.timeouts;
+                Box::new(drive(orchestrator.as_mut(), &self.queue, timeouts, self.delays_text).await)
+            }
+        };
         if catch_unwind(AssertUnwindSafe(|| drop(orchestrator))).is_err() {
             tracing::error!("orchestrator panicked while it was dropped");
         }
