@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::support::{JSON, Running, start_with};
 
+#[cfg(feature = "otel")]
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const ANSWER: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"At night [1].\"}}]}\n\n\
