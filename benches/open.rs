@@ -186,15 +186,13 @@ impl Items {
                 match self.events.next() {
                     Some(event) => Some(event.into()),
                     // A part of the texts says when it was sent.
-                    None if self.sent % STAMPED_EVERY == 0 => {
+                    None if self.sent.is_multiple_of(STAMPED_EVERY) => {
                         self.texts.next().map(|_| format!("@{} ", micros()).into())
                     }
                     None => self.texts.next().map(Item::from),
                 }
             }
-            Work::Large => {
-                (self.sent * LARGE_TEXT.len() <= LARGE_BYTES).then_some(Item::from(&LARGE_TEXT[..]))
-            }
+            Work::Large => (self.sent * LARGE_TEXT.len() <= LARGE_BYTES).then_some(Item::from(LARGE_TEXT)),
         }
     }
 }
