@@ -8,7 +8,6 @@ use std::time::{Duration, SystemTime};
 
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
-use http_body_util::Full;
 use opentelemetry::propagation::TextMapPropagator;
 use opentelemetry::trace::{
     Span as _, SpanBuilder, SpanKind, Status, TraceContextExt, Tracer, TracerProvider,
@@ -237,7 +236,7 @@ impl SendBytes for Client {
 }
 
 async fn send(http: &HttpClient, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-    let (head, mut body) = http.send(request.map(Full::new)).await?.into_parts();
+    let (head, mut body) = http.send(request).await?.into_parts();
     let mut answer = BytesMut::new();
     while let Some(bytes) = body.data().await? {
         if answer.len() + bytes.len() > MAX_ANSWER_BYTES {

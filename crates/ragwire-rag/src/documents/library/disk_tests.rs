@@ -1,6 +1,7 @@
 //! Tests of what is on the disk: segments, restarts, damage, a full disk, and files of other
 //! versions.
 
+use super::segments::TAIL_PASSAGES;
 use super::tests::Folder;
 use super::*;
 use crate::{Hit, ParseLimits, parse};

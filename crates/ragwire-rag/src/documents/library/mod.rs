@@ -22,7 +22,7 @@ use crate::{Document, FrontMatter, Parsed};
 use changes::Changes;
 use database::Database;
 use records::StoredDocument;
-use segments::{Lexicon, TAIL_PASSAGES};
+use segments::Lexicon;
 use state::{Held, Shared};
 
 mod changes;
@@ -30,6 +30,7 @@ mod claim;
 mod database;
 mod error;
 mod filter;
+mod indexing;
 mod owners;
 mod query;
 mod records;
@@ -57,8 +58,6 @@ const FILE_NAME: &str = "library.db";
 const OLD_FILE_NAME: &str = "library.redb";
 /// The longest name of a document, in bytes: the limit of common file systems.
 const MAX_NAME_BYTES: usize = 255;
-/// Chunks that are put into the index under one lock: about 10 ms.
-const CHUNKS_PER_LOCK: usize = 256;
 /// How often a change is tried again that another host interfered with.
 const CHANGE_ATTEMPTS: usize = 4;
 /// How much a word counts in the title and in the name of the document, relative to a word of the
@@ -196,19 +195,7 @@ impl Library {
             writer: Mutex::new(()),
         };
         for held in behind {
-            let numbers: Vec<u64> = held.passages().collect();
-            for (numbers, first) in numbers
-                .chunks(CHUNKS_PER_LOCK)
-                .zip((0u64..).step_by(CHUNKS_PER_LOCK))
-            {
-                let pieces = library.pieces(numbers)?;
-                let prepare = |piece: Option<Piece>| match piece {
-                    Some(piece) => library.prepare(&held.document, &piece, held.language),
-                    None => TermVector::default(),
-                };
-                let prepared = pieces.into_iter().map(prepare).collect();
-                library.fill_index(held.first + first, prepared);
-            }
+            library.index_stored(&held)?;
             match &library.shelf {
                 Shelf::Local(database) => library.flush_if_due(database, held.passages().end),
                 #[cfg(feature = "qdrant")]
@@ -446,72 +433,6 @@ impl Library {
             });
         }
         Ok(old.map(Arc::clone))
-    }
-
-    fn fill_index(&self, first: u64, prepared: Vec<TermVector>) {
-        let mut prepared = (first..).zip(prepared).peekable();
-        while prepared.peek().is_some() {
-            let mut shared = self.write();
-            for (number, text) in prepared.by_ref().take(CHUNKS_PER_LOCK) {
-                shared.lexicon.tail.insert(number, text);
-            }
-            drop(shared);
-            std::thread::yield_now();
-        }
-    }
-
-    /// Removes a document that is not live any more from the part of the index in memory.
-    fn clear_tail(&self, held: &Held) {
-        let numbers: Vec<u64> = held.passages().collect();
-        for numbers in numbers.chunks(CHUNKS_PER_LOCK) {
-            let mut shared = self.write();
-            numbers
-                .iter()
-                .for_each(|number| shared.lexicon.tail.remove(*number));
-            drop(shared);
-            std::thread::yield_now();
-        }
-    }
-
-    /// Moves the part of the index in memory to the disk when it is large, and merges what is due.
-    /// `next` is the number after the last passage. The caller holds the writer's lock.
-    ///
-    /// A failure loses nothing: the passages stay in memory, and the next call tries again.
-    fn flush_if_due(&self, database: &Database, next: u64) {
-        if self.read().lexicon.tail.len() >= TAIL_PASSAGES {
-            let written = {
-                let shared = self.read();
-                database.write(|connection| shared.lexicon.write_tail(connection, next))
-            };
-            match written {
-                Ok(segment) => self.write().lexicon.flushed(segment),
-                Err(error) => {
-                    tracing::warn!(%error, "the index of the last documents stays in memory");
-                    return;
-                }
-            }
-        }
-        if let Err(error) = self.merge(database) {
-            tracing::warn!(%error, "segments of the index were not merged");
-        }
-    }
-
-    fn merge(&self, database: &Database) -> Result<(), LibraryError> {
-        loop {
-            let (range, merged) = {
-                let shared = self.read();
-                let Some(range) = shared.lexicon.due() else {
-                    return Ok(());
-                };
-                let write = |connection: &rusqlite::Transaction<'_>| {
-                    shared.lexicon.write_merged(connection, range.clone())
-                };
-                let merged = database.write_with_reserve(write)?;
-                (range, merged)
-            };
-            let old = self.write().lexicon.merged(range, merged);
-            database.write_with_reserve(|connection| segments::forget(connection, &old))?;
-        }
     }
 
     /// Returns all documents in the order in which they were added.
