@@ -8,8 +8,10 @@ import * as ai7 from "ai7";
 import { startServer } from "../harness.js";
 import { read } from "./read_ag_ui.js";
 
-const QUESTION = "What happens when a turn fails after the commit?";
-const SHORTER = "happens fails commit";
+// Its answer has two citations: the order of several is compared.
+const QUESTION = "How do I stop a turn from the browser?";
+const SHORTER = "stop browser";
+const MEDIA_TYPES = { html: "text/html", md: "text/markdown", pdf: "application/pdf" };
 
 let server;
 before(async () => (server = await startServer()));
@@ -29,7 +31,7 @@ const GRADE = ["grade_documents", { passages: 10 }, { action: "proceed", expande
 const rerank = ({ passages }) => [
   "rerank_documents",
   { method: "rrf", passages },
-  { method: "rrf", input_count: passages, output_count: 8 },
+  { method: "rrf", input_count: passages, output_count: Math.min(passages, 8) },
 ];
 const verify = ({ claims }) => [
   "verify_answer",
@@ -106,8 +108,8 @@ for (const [name, ai] of Object.entries({ "ai 5.0.277": ai5, "ai 6.0.322": ai6, 
       assert.deepEqual(source, {
         type: "source-document",
         sourceId: `citation-${at + 1}`,
-        mediaType: title.endsWith(".html") ? "text/html" : "text/markdown",
-        title: `${title}: ${citation.heading}`,
+        mediaType: MEDIA_TYPES[title.split(".").pop()],
+        title: citation.page_number ? `${title}, page ${citation.page_number}` : `${title}: ${citation.heading}`,
         filename: title,
         providerMetadata: { ragwire: citation },
       });

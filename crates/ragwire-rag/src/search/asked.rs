@@ -71,6 +71,11 @@ impl Asked {
         number.max(version).max(person).max(reason)
     }
 
+    /// Returns whether a number, a version or a name is asked for, which a sentence has or has not.
+    pub(crate) fn is_of_kind(&self) -> bool {
+        !matches!(self.quantity, Quantity::None) || self.version || self.person
+    }
+
     /// Returns whether a figure or table is asked about.
     pub(crate) fn is_of_figure(&self) -> bool {
         self.figure

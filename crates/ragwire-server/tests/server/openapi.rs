@@ -10,7 +10,7 @@ use crate::support::{JSON, start};
 const METHODS: [&str; 4] = ["get", "post", "patch", "delete"];
 
 /// Every route of the server. A route that is added here is also listed in `README.md`.
-const ROUTES: [&str; 110] = [
+const ROUTES: [&str; 111] = [
     "delete /threads/{thread_id}",
     "delete /v1/documents/{document_id}",
     "delete /v1/sessions/{session_id}",
@@ -43,6 +43,7 @@ const ROUTES: [&str; 110] = [
     "get /page/dom.js",
     "get /page/feedback.js",
     "get /page/human.js",
+    "get /page/icons.js",
     "get /page/inline.js",
     "get /page/library.js",
     "get /page/markdown.js",
