@@ -7,6 +7,16 @@ import { nothing } from "../record.js";
 /** The meaning of its exit status, as in its help. */
 const OUTCOMES = { 0: "completed", 1: "failed", 2: "truncated", 3: "stopped", 4: "truncated" };
 
+/** Events that the program does not print: another step says the same. */
+const QUIET = new Set([
+  "query_analysis",
+  "cache_miss",
+  "retrieval_start",
+  "generating",
+  "thinking",
+  "structured_result",
+]);
+
 const run = (args) =>
   new Promise((resolve) => {
     execFile(BINARY, args, (error, out, err) => resolve({ code: error?.code ?? 0, out, err }));
@@ -41,5 +51,5 @@ export const shows = (wire) => (seen, { late = [] }) => {
     seen.text += (seen.text && "\n\n") + seen.error.message;
   }
   seen.text = seen.text.replace(/[\0-\x08\x0b-\x1f\x7f]/g, picture).replace(/[\x80-\x9f]/g, "\ufffd");
-  seen.events = seen.events.map(() => "step");
+  seen.events = seen.events.filter((event) => !QUIET.has(event)).map(() => "step");
 };
