@@ -17,6 +17,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::caller::{Caller, stream};
+use crate::human::{HumanAnswer, Verdict};
 use crate::messages;
 pub use crate::messages::Message;
 use crate::openapi::schemas;
@@ -26,7 +27,6 @@ use crate::request::{self, BodyKind, invalid};
 use crate::shared::Shared;
 use crate::start::Reader;
 use crate::turns::answers;
-use crate::turns::{HumanAnswer, Verdict};
 
 /// Returns the route of AG-UI.
 pub(crate) fn routes() -> OpenApiRouter<Arc<Shared>> {

@@ -28,6 +28,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::caller::{Caller, stream};
+use crate::human::HumanAnswer;
 use crate::lane::Lane;
 use crate::messages;
 pub use crate::messages::{ChatRole, UiMessage};
@@ -38,7 +39,6 @@ use crate::refusal::Refusal;
 use crate::request::{self, BodyKind, Params, PathParam, invalid};
 use crate::shared::Shared;
 use crate::start::{Reader, TurnRequest};
-use crate::turns::HumanAnswer;
 use crate::turns::answers;
 use crate::turns::resume::StopOutcome;
 

@@ -85,6 +85,7 @@ mod client;
 mod endpoints;
 pub mod eve;
 pub mod forge;
+mod human;
 mod lane;
 pub mod langgraph;
 mod limits;

@@ -17,9 +17,9 @@ use utoipa::ToSchema;
 use utoipa::openapi::Ref;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, Type};
 
+use crate::human::{HumanAnswer, Verdict};
 use crate::refusal::Refusal;
 use crate::request::invalid;
-use crate::turns::answers::{HumanAnswer, Verdict};
 
 /// Longest part type that a refusal quotes, in bytes.
 const MAX_QUOTED_BYTES: usize = 64;

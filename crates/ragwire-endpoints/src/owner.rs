@@ -7,13 +7,11 @@
 
 use std::sync::Arc;
 
-use axum::extract::FromRequestParts;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, StatusCode};
 use ragwire::orchestrator::Headers;
 
 use crate::refusal::Refusal;
-use crate::shared::Shared;
 
 /// Longest name. Every turn stores it; a distinguished name of a certificate still fits.
 const MAX_BYTES: usize = 1024;
@@ -100,6 +98,11 @@ impl Owner {
         &self.headers
     }
 
+    /// Returns the owner with the headers that the orchestrator gets.
+    pub(crate) fn with_headers(self, headers: Headers) -> Self {
+        Self { headers, ..self }
+    }
+
     /// Returns the owner with this name, which must be storable.
     pub(crate) fn named(name: String) -> Result<Self, Refusal> {
         // The sessions of Eve use NUL to keep their names apart.
@@ -131,24 +134,6 @@ impl Owner {
             name: name.to_owned(),
             ..Self::anonymous()
         }
-    }
-}
-
-impl FromRequestParts<Arc<Shared>> for Owner {
-    type Rejection = Refusal;
-
-    async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Self, Refusal> {
-        let owner = shared.identify(parts)?;
-        let passed = parts
-            .headers
-            .iter()
-            .filter(|(name, _)| shared.passed_headers.contains(name))
-            // A header that is not text cannot be passed on as text.
-            .filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
-        Ok(Self {
-            headers: passed.collect(),
-            ..owner
-        })
     }
 }
 

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::Request;
 use axum::response::Response;
 use ragwire::orchestrator::Effort;
-use ragwire::{Citation, Framed, Metadata, Question, Turn};
+use ragwire::{Citation, Framed, Question, Turn};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -157,15 +157,4 @@ async fn start(
         ..TurnRequest::new(body.question()).conversation(Conversation::Session(session_id.clone()))
     };
     Ok((session_id, caller.start(reader, turn_request).await?))
-}
-
-/// Returns the metadata in the form of the two routes of ADR 0007: citations, mode and tools. Only
-/// the figures of the waiting list, which the group adds, come on top. The framed wire writes
-/// citations with the members of the ADR; the event `sources` has the heading and the title of each
-/// passage before the answer.
-pub(crate) fn adr_metadata(metadata: Metadata, mode: String) -> Metadata {
-    Metadata::default()
-        .citations(metadata.citations)
-        .mode(mode)
-        .tools_used(metadata.tools_used)
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::FromRequestParts;
 use http::HeaderName;
 use http::request::Parts;
 use ragwire::orchestrator::Searcher;
@@ -103,5 +104,20 @@ impl fmt::Debug for Shared {
             .field("prefix", &self.prefix)
             .field("name", &self.name)
             .finish_non_exhaustive()
+    }
+}
+
+impl FromRequestParts<Arc<Shared>> for Owner {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Self, Refusal> {
+        let owner = shared.identify(parts)?;
+        let passed = parts
+            .headers
+            .iter()
+            .filter(|(name, _)| shared.passed_headers.contains(name))
+            // A header that is not text cannot be passed on as text.
+            .filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+        Ok(owner.with_headers(passed.collect()))
     }
 }

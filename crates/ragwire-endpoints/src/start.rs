@@ -11,12 +11,11 @@ use ragwire::event::Mode;
 use ragwire::orchestrator::FILTER;
 use ragwire::session::{Message, Role, Session, SessionError, Sessions};
 use ragwire::turn::{BoxError, Collected, Disconnect, Ending, StopError, TurnBuilder, TurnId};
-use ragwire::{Commit, Orchestrator, Question, Rejected, Status, Turn};
+use ragwire::{Commit, Metadata, Orchestrator, Question, Rejected, Status, Turn};
 use serde_json::Value;
 
 use crate::lane::Lane;
 use crate::owner::Owner;
-use crate::rag::adr_metadata;
 use crate::records::{TurnRecord, TurnRecords};
 use crate::refusal::{Refusal, unknown_session};
 use crate::request::invalid;
@@ -376,6 +375,17 @@ pub(crate) async fn stop_newest(shared: &Shared, owner: &Owner, lane: &Lane) -> 
         Err(StopError::Unknown(_)) => Ok(false),
         Err(error) => Err(Refusal::of_turn(id, error)),
     }
+}
+
+/// Returns the metadata in the form of the two routes of ADR 0007: citations, mode and tools. Only
+/// the figures of the waiting list, which the group adds, come on top. The framed wire writes
+/// citations with the members of the ADR; the event `sources` has the heading and the title of each
+/// passage before the answer.
+fn adr_metadata(metadata: Metadata, mode: String) -> Metadata {
+    Metadata::default()
+        .citations(metadata.citations)
+        .mode(mode)
+        .tools_used(metadata.tools_used)
 }
 
 /// Returns the failure of a turn that cannot use its session.

@@ -5,9 +5,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::human::{HumanAnswer, Verdict};
 use crate::refusal::Refusal;
 use crate::request::invalid;
-use crate::turns::{HumanAnswer, Verdict};
 
 /// A message or answers. Members that only later versions of Eve define are ignored.
 #[derive(Debug, Deserialize, ToSchema)]

@@ -15,11 +15,12 @@ use utoipa::ToSchema;
 use super::state::{self, RunState};
 use super::{conflict, index, no_question, record};
 use crate::caller::{self, Caller};
+use crate::human::{HumanAnswer, Verdict};
 use crate::lane::Lane;
 use crate::refusal::Refusal;
 use crate::request::invalid;
 use crate::start::{Conversation, Reader, TurnRequest};
-use crate::turns::answers::{self, HumanAnswer, Verdict};
+use crate::turns::answers;
 
 /// The body of a run. Other members, such as `config`, `checkpoint` and `interrupt_before`, are
 /// ignored.

@@ -13,6 +13,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::caller::Caller;
+use crate::human::{HumanAnswer, Verdict};
 use crate::openapi::BodyRefusals;
 use crate::openapi::schemas;
 use crate::refusal::Refusal;
@@ -72,29 +73,6 @@ pub(crate) async fn answer(
     Ok(Json(AnswerOutcome {
         accepted: answered.map_err(|error| Refusal::of_answer(id, error))? == turn::AnswerOutcome::Accepted,
     }))
-}
-
-/// A human's answer, in a request that continues a turn.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct HumanAnswer {
-    /// The question's id.
-    pub request_id: String,
-    /// The answer.
-    pub verdict: Verdict,
-}
-
-/// What a human answers.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Verdict {
-    /// Yes or no.
-    Approval(bool),
-    /// One of the options, or free text.
-    Response(Value),
-    /// The human does not answer. This counts as no if the question has a no; otherwise it stops
-    /// the turn.
-    Abandoned,
 }
 
 /// Passes answers to a turn and resumes it on `wire` after the last of their questions.

@@ -9,7 +9,7 @@ mod feedback;
 pub(crate) mod resume;
 mod wires;
 
-pub use answers::{HumanAnswer, Verdict};
+pub use crate::human::{HumanAnswer, Verdict};
 
 use std::sync::Arc;
 

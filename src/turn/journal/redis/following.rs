@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::keys::{self, PRODUCER};
+use super::keys::{self, MAX_LIFE, PRODUCER};
 use super::mirror::{Mirror, MissingFrame};
-use super::store::{MAX_LIFE, Store};
+use super::store::Store;
 use super::subscriber;
 use super::turn_state::{Entry, TurnState};
 use crate::failure::{Failure, FailureKind};

@@ -22,9 +22,6 @@ use crate::turn::journal::registry::Registry;
 /// differ.
 const MARGIN: Duration = Duration::from_secs(60);
 
-/// The longest time to live of a key: 30 days. Nothing stays forever on a shared server.
-pub(super) const MAX_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
-
 /// The server of a journal.
 pub(in crate::turn::journal) struct Store {
     pub(super) registry: Arc<Registry>,
@@ -75,9 +72,4 @@ impl fmt::Debug for Store {
             .field("options", &self.options)
             .finish_non_exhaustive()
     }
-}
-
-/// Converts a time to live into the milliseconds that the server takes.
-pub(super) fn millis(time: Duration) -> u64 {
-    u64::try_from(time.min(MAX_LIFE).as_millis()).unwrap_or(u64::MAX)
 }

@@ -15,9 +15,9 @@ use redis::aio::MultiplexedConnection;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-use super::keys::{self, PRODUCER};
+use super::keys::{self, PRODUCER, millis};
 use super::messages::{self, Command, Message, Outcome};
-use super::store::{Store, Subscriptions, millis};
+use super::store::{Store, Subscriptions};
 use super::turn_state::{Entry, MAX_ENTRIES};
 use crate::redis::link::Request;
 use crate::turn::TurnId;

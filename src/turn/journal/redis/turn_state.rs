@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use redis::Script;
 
-use super::keys::{self, PRODUCER};
-use super::store::{Store, millis};
+use super::keys::{self, PRODUCER, millis};
+use super::store::Store;
 use crate::frame::{End, Frame};
 use crate::redis::link::{Request, Unreachable};
 use crate::turn::TurnId;

@@ -9,8 +9,8 @@ use redis::Cmd;
 use tokio::time::Instant;
 
 use super::appender::Reply;
-use super::keys::{self, Keys, PRODUCER};
-use super::store::{Store, millis};
+use super::keys::{self, Keys, PRODUCER, millis};
+use super::store::Store;
 use crate::failure::Failure;
 use crate::frame::{End, Frame};
 use crate::redis::keys::hashed;

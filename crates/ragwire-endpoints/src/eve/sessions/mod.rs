@@ -36,7 +36,7 @@ use self::host::{Claim, ThisHost, WatchedTurn};
 use self::lines::Lines;
 pub(crate) use self::reader::Reader;
 use self::state::{LineCount, Phase, State, TurnRecord};
-use crate::turns::{HumanAnswer, Verdict};
+use crate::human::{HumanAnswer, Verdict};
 
 /// How often a claim on a session is renewed while its turn waits to start.
 const RENEWAL: Duration = Duration::from_secs(10);

@@ -13,6 +13,7 @@
 //! dead producer raises it to 2, so that the server refuses whatever the producer still sends.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use bytes::BytesMut;
 use redis::Script;
@@ -22,6 +23,9 @@ use crate::turn::TurnId;
 use crate::turn::journal::entries::LogEntries;
 use crate::turn::journal::fold::FoldedSnapshot;
 use crate::turn::journal::record::Record;
+
+/// The longest time to live of a key: 30 days. Nothing stays forever on a shared server.
+pub(super) const MAX_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// The epoch of a turn's producer.
 pub(super) const PRODUCER: u64 = 1;
@@ -83,6 +87,11 @@ pub(super) fn entries_from(base: u64, line: &[u8]) -> LogEntries {
         Some(Frame::Snapshot(snapshot)) => LogEntries::after(*snapshot),
         Some(Frame::Event { .. } | Frame::Text(_) | Frame::End(_)) | None => LogEntries::starting_at(base),
     }
+}
+
+/// Converts a time to live into the milliseconds that the server takes.
+pub(super) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.min(MAX_LIFE).as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::keys;
-use super::store::millis;
+use super::keys::{self, millis};
 use crate::turn::human::open::AnswerSource;
 use crate::turn::{AnswerError, AnswerOutcome, TurnId};
 
