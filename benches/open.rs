@@ -23,16 +23,13 @@ use std::borrow::Cow;
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::response::sse::{Event as SseEvent, Sse};
 use axum::serve::ListenerExt;
 use bytes::{Bytes, BytesMut};
-use hyper::body::Frame;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
@@ -47,6 +44,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Interval, interval, sleep, sleep_until};
+
+use workload::channel::Received;
 
 /// Makes a copy of this program the server of this kind.
 const SERVER: &str = "RAGWIRE_BENCH_SERVER";
@@ -233,22 +232,6 @@ fn chunks(work: Work, events: Arc<[Bytes]>) -> mpsc::Receiver<Bytes> {
         }
     });
     receiver
-}
-
-struct Received(mpsc::Receiver<Bytes>);
-
-impl hyper::body::Body for Received {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0
-            .poll_recv(cx)
-            .map(|item| item.map(|item| Ok(Frame::data(item))))
-    }
 }
 
 fn sse(work: Work) -> Sse<impl futures_util::Stream<Item = Result<SseEvent, Infallible>>> {

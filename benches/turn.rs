@@ -22,10 +22,8 @@ mod workload;
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::pin::Pin;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, LazyLock, Mutex};
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use axum::response::IntoResponse;
@@ -42,6 +40,8 @@ use ragwire::turn::{Journal, JournalLimits, Turn, TurnBuilder};
 use ragwire::wire::Wire;
 use ragwire::{AiSdk, Framed, Metadata, Ndjson, SendError, Sink, Sse, Timestamp};
 use tokio::sync::mpsc;
+
+use workload::channel::Received;
 
 const CONNECTIONS: usize = 32;
 const BASELINE: &str = "channel";
@@ -185,22 +185,6 @@ fn send_all(items: Arc<[Bytes]>) -> mpsc::Receiver<Bytes> {
         }
     });
     receiver
-}
-
-struct Received(mpsc::Receiver<Bytes>);
-
-impl hyper::body::Body for Received {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0
-            .poll_recv(cx)
-            .map(|item| item.map(|item| Ok(Frame::data(item))))
-    }
 }
 
 type Body = UnsyncBoxBody<Bytes, axum::Error>;

@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "each bench uses its own part")]
 
+pub(crate) mod channel;
+
 use ragwire::event::{
     CacheMiss, CragAction, CragClass, CragDetail, CragEvaluation, Event, RetrievalResult, RetrievalStart,
     Review, Search, Verdict,

@@ -9,8 +9,8 @@ use crate::frame::{End, Frame};
 use crate::time::Timestamp;
 use crate::wire::{EncodeError, Encoder};
 
-/// A frame that waits for its reader. Each kind has an allocation of its own size, because an end is
-/// much larger than an event, and an event than most texts; a journal's log takes it over.
+/// A frame that waits for its reader. Each kind is allocated separately, because an end is much larger
+/// than an event, and an event than most texts. A journal's log shares the allocation.
 #[derive(Debug)]
 pub(crate) enum QueuedFrame {
     Text(Arc<str>),
@@ -26,7 +26,7 @@ pub(crate) struct TimedEvent {
 }
 
 impl QueuedFrame {
-    /// Returns the frame with contents of its own.
+    /// Returns the frame. A text is copied; an event or an end is cloned only if a log shares it.
     pub(crate) fn into_frame(self) -> Frame {
         match self {
             Self::Text(text) => Frame::Text((*text).to_owned()),
