@@ -18,10 +18,6 @@ use crate::wire::Wire;
 /// The minimum keep-alive interval; a shorter one would send almost nothing but fillers.
 const MIN_KEEP_ALIVE: Duration = Duration::from_millis(10);
 
-/// The largest block that chunks are padded to: more than any word or event of an answer, and less
-/// than the limits of all readers on a line.
-const MAX_BLOCK_BYTES: usize = 4 << 10;
-
 /// The timer interval of a journal's reader without a keep-alive. It has no time limits to check.
 const NEVER: Duration = Duration::from_secs(24 * 3600);
 
@@ -116,7 +112,12 @@ impl Chunks {
 }
 
 impl Turn {
-    /// Pads each chunk of the stream to a multiple of `block` bytes, at most 4 KiB; 0 pads nothing,
+    /// The largest block of [`pad_to`](Self::pad_to), 4 KiB: more than any word or event of an answer,
+    /// and less than the limits of all readers on a line.
+    pub const MAX_PAD_TO: usize = 4 << 10;
+
+    /// Pads each chunk of the stream to a multiple of `block` bytes, at most
+    /// [`MAX_PAD_TO`](Self::MAX_PAD_TO); 0 pads nothing,
     /// which is the default.
     ///
     /// Anyone who sees encrypted traffic sees the sizes of its packets. Where each piece of an answer is
@@ -141,7 +142,7 @@ impl Turn {
     /// # Ok(()) }
     /// ```
     pub fn pad_to(mut self, block: usize) -> Self {
-        self.padding = NonZeroUsize::new(block.min(MAX_BLOCK_BYTES));
+        self.padding = NonZeroUsize::new(block.min(Self::MAX_PAD_TO));
         self
     }
 

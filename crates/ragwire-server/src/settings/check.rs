@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use ragwire::Turn;
 use ragwire::turn::RedisError;
 use ragwire_rag::answer::MAX_QUESTION_BYTES;
 use ragwire_rag::models::upstream::parse_address;
@@ -12,9 +13,6 @@ use super::{Settings, engines, orchestrator};
 
 /// With a shorter lease or retry a loaded machine looks dead; no user waits longer.
 const REDIS_TIMES: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
-
-/// Chunks are not padded to more; see `Turn::pad_to`.
-const MAX_PAD_TO: usize = 4 << 10;
 
 /// Settings that are each valid and contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,10 +62,11 @@ impl Settings {
                 "tls-cert and tls-key belong together: set both or neither".into(),
             ));
         }
-        if *self.pad_to > MAX_PAD_TO {
+        if *self.pad_to > Turn::MAX_PAD_TO {
             return Err(Contradiction(format!(
-                "pad-to ({}) must not be more than {MAX_PAD_TO} bytes",
-                self.pad_to
+                "pad-to ({}) must not be more than {} bytes",
+                self.pad_to,
+                Turn::MAX_PAD_TO
             )));
         }
         self.check_traces()?;

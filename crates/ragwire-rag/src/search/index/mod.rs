@@ -24,15 +24,18 @@ use crate::documents::LEVELS_VERSION;
 use crate::models::{Boxed, Embed, ModelError, Side, StoredVectors};
 use crate::search::store::{Filter, Point, Store};
 use crate::{
-    Chunk, Claim, Document, FollowError, FollowFailure, FollowReport, IndexingProgress, Level, Library,
-    LibraryError, LibraryFollower, Parsed, Work,
+    Chunk, Claim, Document, FollowError, FollowReport, IndexingProgress, Level, Library, LibraryError,
+    LibraryFollower, Parsed, Work,
 };
 use reader::{Batch, Reader};
+use report::ProgressCounter;
 
 mod error;
 mod reader;
+mod report;
 
 pub use error::{AddError, IndexError};
+pub use report::{IndexFailure, IndexReport};
 
 /// The most chunks that are embedded and stored at once.
 const BATCH_CHUNKS: usize = 64;
@@ -44,35 +47,6 @@ const BATCH_BYTES: usize = 32 * 1024;
 const MAX_FAILURES: usize = 8;
 /// The prefix of the mark's document ID. The ID of a document in a library never contains an `x`.
 const MARK: &str = "index-";
-
-/// The outcome of [`Indexer::reconcile`].
-#[derive(Debug, Default)]
-#[non_exhaustive]
-#[must_use = "documents that failed are listed only here"]
-pub struct IndexReport {
-    /// Documents added or repaired.
-    pub indexed: usize,
-    /// Documents removed because the library does not hold them.
-    pub removed: usize,
-    /// Documents that failed. They stay in the library, and the next [`Indexer::reconcile`] tries
-    /// them again.
-    pub failed: Vec<IndexFailure>,
-    /// Documents that were not tried, because they would have failed for the same reason as the
-    /// last of `failed`, or because 8 had failed in a row.
-    pub untried: usize,
-    /// Documents of a shared library that another host is adding or removing.
-    pub elsewhere: usize,
-}
-
-/// A document that could not be stored.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct IndexFailure {
-    /// The ID of the document.
-    pub document_id: String,
-    /// What failed.
-    pub error: IndexError,
-}
 
 /// Keeps a vector store in step with a library. Concurrent calls wait for each other.
 ///
@@ -569,20 +543,6 @@ impl LibraryFollower for Indexer {
     }
 }
 
-impl From<IndexReport> for FollowReport {
-    fn from(report: IndexReport) -> Self {
-        let failure = |failure: IndexFailure| FollowFailure::new(failure.document_id, failure.error);
-        Self {
-            added: report.indexed,
-            removed: report.removed,
-            failed: report.failed.into_iter().map(failure).collect(),
-            untried: report.untried,
-            elsewhere: report.elsewhere,
-            no_room: Vec::new(),
-        }
-    }
-}
-
 /// Returns the document ID that marks a store filled by this embedder and this way of cutting.
 fn mark_of(store: &dyn Store, embedder: Option<&dyn Embed>) -> String {
     let vectors = store.vectors();
@@ -605,29 +565,6 @@ pub(crate) fn other_vectors(embedder: Option<&dyn Embed>, store: &dyn Store) -> 
 
 fn total(counts: &ragwire::event::Levels) -> u64 {
     u64::from(counts.l1) + u64::from(counts.l2) + u64::from(counts.l3)
-}
-
-/// Counts chunks for a progress callback.
-struct ProgressCounter<'a, F> {
-    done: usize,
-    total: u64,
-    callback: &'a mut F,
-}
-
-impl<F: FnMut(IndexingProgress) -> ControlFlow<()>> ProgressCounter<'_, F> {
-    fn add(&mut self, chunks: usize) -> Result<(), IndexError> {
-        self.done += chunks;
-        let progress = IndexingProgress {
-            done_chunks: self.done,
-            total_chunks: usize::try_from(self.total).unwrap_or(usize::MAX),
-        };
-        match (self.callback)(progress) {
-            ControlFlow::Continue(()) => Ok(()),
-            // Completed work is not cancelled.
-            ControlFlow::Break(()) if progress.done_chunks == progress.total_chunks => Ok(()),
-            ControlFlow::Break(()) => Err(IndexError::Cancelled),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -15,12 +15,15 @@
 
 mod catalogue;
 mod claims;
+mod follow;
+mod options;
 mod records;
 mod remote;
 mod runtime;
+mod words;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -36,24 +39,16 @@ use crate::documents::chunk::Piece;
 use crate::search::analyzer::Analyzer;
 use crate::search::lexical::{Match, QueryTerm, TermVector};
 use crate::search::store::StoreError;
-use crate::search::store::qdrant::{Connection, TIMEOUT};
+use crate::search::store::qdrant::Connection;
 use catalogue::{Catalogue, Look, News};
 use claims::Claims;
 pub(super) use claims::HeldClaim;
+use follow::follow;
+pub use options::SharedLibraryOptions;
 use records::{Head, Kind, Mark};
 use remote::Remote;
 use runtime::RequestThread;
 
-/// How often changes are looked for.
-const POLL: Duration = Duration::from_millis(250);
-/// How often changes of the last minutes are looked at, which a host with another clock made.
-const WIDEN: Duration = Duration::from_secs(15);
-/// How often the whole list of documents is compared: what a long outage or a wrong clock hid.
-const COMPARE: Duration = Duration::from_secs(600);
-/// How long a claim lasts without a renewal.
-const LEASE: Duration = Duration::from_secs(15);
-/// Passages without a head are deleted after this long.
-const SWEEP_AFTER: Duration = Duration::from_secs(600);
 /// An upload that takes longer than this share of it fails, so that a sweep never meets it.
 const UPLOAD_SHARE: u32 = 2;
 /// Hits beyond the wanted ones, because some may belong to documents that are not visible.
@@ -65,82 +60,6 @@ const MAX_RARITIES: usize = 65_536;
 const RARITY_LIFE: Duration = Duration::from_secs(60);
 /// Words that a host remembers as written.
 const MAX_WORDS: usize = 262_144;
-
-/// The server and the collection of a shared library.
-#[derive(Clone)]
-pub struct SharedLibraryOptions {
-    url: String,
-    collection: String,
-    api_key: Option<String>,
-    timeout: Duration,
-    poll: Duration,
-    lease: Duration,
-    sweep_after: Duration,
-}
-
-impl std::fmt::Debug for SharedLibraryOptions {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SharedLibraryOptions")
-            .field("url", &self.url)
-            .field("collection", &self.collection)
-            .field("api_key", &self.api_key.as_ref().map(|_| "…"))
-            .finish_non_exhaustive()
-    }
-}
-
-impl SharedLibraryOptions {
-    /// The collection of a library on the server with this gRPC address, for example
-    /// `http://127.0.0.1:6334`. It needs Qdrant 1.16 or newer. The collection is created if it does not
-    /// exist, and must have no other use.
-    pub fn new(url: impl Into<String>, collection: impl Into<String>) -> Self {
-        Self {
-            url: url.into(),
-            collection: collection.into(),
-            api_key: None,
-            timeout: TIMEOUT,
-            poll: POLL,
-            lease: LEASE,
-            sweep_after: SWEEP_AFTER,
-        }
-    }
-
-    /// Sets the key that the server requires. It never appears in messages or logs of this crate; send
-    /// it only over `https`.
-    #[must_use]
-    pub fn api_key(mut self, key: Option<String>) -> Self {
-        self.api_key = key;
-        self
-    }
-
-    /// Sets the time limit of one request. Default: 30 seconds.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
-
-    /// Sets how often changes of other hosts are looked for. Default: 250 milliseconds.
-    #[must_use]
-    pub fn poll(mut self, every: Duration) -> Self {
-        self.poll = every;
-        self
-    }
-
-    /// Sets after which time the work of a dead host is taken over. Default: 15 seconds.
-    #[must_use]
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = lease;
-        self
-    }
-
-    /// Sets after which time passages of unfinished uploads are deleted. An upload that takes more than
-    /// half of it fails. The same on all hosts. Default: 10 minutes.
-    #[must_use]
-    pub fn sweep_after(mut self, grace: Duration) -> Self {
-        self.sweep_after = grace;
-        self
-    }
-}
 
 /// The part of a [`Library`] that is on the server.
 #[derive(Debug)]
@@ -560,75 +479,4 @@ impl Remote {
             tracing::warn!(first, %error, "passages stay until the next sweep");
         }
     }
-}
-
-/// Follows the changes of other hosts until the library is dropped.
-async fn follow(library: Weak<Library>, options: SharedLibraryOptions) {
-    let (mut compared, mut widened) = (Instant::now(), Instant::now());
-    let mut is_behind = false;
-    loop {
-        tokio::time::sleep(options.poll).await;
-        let Some((catalogue, claims)) = library.upgrade().and_then(|library| match &library.shelf {
-            Shelf::Shared(shelf) => Some((Arc::clone(&shelf.catalogue), Arc::clone(&shelf.claims))),
-            Shelf::Local(_) => None,
-        }) else {
-            return;
-        };
-        let look = if compared.elapsed() >= COMPARE {
-            Look::All
-        } else if is_behind || widened.elapsed() >= WIDEN {
-            Look::Minutes
-        } else {
-            Look::Recent
-        };
-        match catalogue.news(look).await {
-            Ok(news) => {
-                if look != Look::Recent {
-                    widened = Instant::now();
-                }
-                if let Some(library) = library.upgrade() {
-                    library.apply(news);
-                }
-                if std::mem::take(&mut is_behind) {
-                    tracing::info!("the shared library is followed again");
-                }
-            }
-            Err(error) => {
-                if !std::mem::replace(&mut is_behind, true) {
-                    tracing::warn!(%error, "changes of other hosts are not seen until the shared library answers");
-                }
-                continue;
-            }
-        }
-        if look == Look::All {
-            compared = Instant::now();
-            if let Err(error) = sweep(&catalogue, &claims, &options).await {
-                tracing::warn!(%error, "unfinished uploads were not deleted");
-            }
-        }
-    }
-}
-
-async fn sweep(
-    catalogue: &Arc<Catalogue>,
-    claims: &Claims,
-    options: &SharedLibraryOptions,
-) -> Result<(), StoreError> {
-    let claim = claims
-        .take(Arc::clone(catalogue), &Work::Sweep, options.lease)
-        .await?;
-    let Some((claim, renewal)) = claim else {
-        return Ok(());
-    };
-    let sweeping = async {
-        let swept = catalogue.sweep(options.sweep_after).await;
-        drop(claim);
-        swept
-    };
-    let (swept, ()) = tokio::join!(sweeping, renewal.run());
-    let swept = swept?;
-    if swept > 0 {
-        tracing::info!(documents = swept, "deleted unfinished uploads");
-    }
-    Ok(())
 }

@@ -9,21 +9,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use qdrant_client::QdrantError;
 use qdrant_client::qdrant::facet_value::Variant;
-use qdrant_client::qdrant::vector_output::Vector as VectorOutput;
-use qdrant_client::qdrant::vectors_output::VectorsOptions;
 use qdrant_client::qdrant::{
     Condition, CreateCollection, CreateFieldIndexCollection, DeletePoints, FacetCounts, FieldType, Filter,
     GetCollectionInfoRequest, GetPoints, Modifier, PayloadIncludeSelector, PointId, PointStruct,
     PointsSelector, Query, QueryBatchPoints, QueryPoints, Range as Values, RetrievedPoint, ScoredPoint,
     ScrollPoints, SparseVector, SparseVectorConfig, SparseVectorParams, UpsertPoints, Value, VectorInput,
-    VectorsConfig, VectorsSelector, WithPayloadSelector, WithVectorsSelector, WriteOrdering,
-    WriteOrderingType, point_id, query, vector_input, vectors_config, with_payload_selector,
-    with_vectors_selector,
+    VectorsConfig, WithPayloadSelector, WithVectorsSelector, WriteOrdering, WriteOrderingType, point_id,
+    query, vector_input, vectors_config, with_payload_selector,
 };
 
 use super::records::{
-    self, FIRST, Head, KIND, Kind, LETTERS, MARK_FIELDS, Mark, NEXT, START, START_LETTERS, VERSION, WORDS,
-    failed, term_index,
+    self, FIRST, Head, KIND, Kind, LETTERS, MARK_FIELDS, Mark, NEXT, START, VERSION, WORDS, failed,
+    term_index,
 };
 use crate::documents::chunk::Piece;
 use crate::search::lexical::{QueryTerm, TermVector};
@@ -42,16 +39,10 @@ const BLOCK_ATTEMPTS: usize = 20;
 const OLDEST_SERVER: (u32, u32) = (1, 16);
 /// Documents with passages that one look for orphans sees.
 const MAX_DOCUMENTS: u64 = 10_000_000;
-/// Words of the library that are compared with a misspelled one: those with the most common pairs of
-/// letters.
-const SIMILAR_WORDS: u64 = 64;
-/// Words that may stand for a prefix.
-const PREFIX_WORDS: u32 = 1_024;
-
 /// One collection of a server.
 pub(super) struct Remote {
-    connection: Connection,
-    collection: String,
+    pub(super) connection: Connection,
+    pub(super) collection: String,
     /// Numbers that belong to this host and are not in use.
     block: Mutex<Range<u64>>,
 }
@@ -73,7 +64,7 @@ impl Remote {
         }
     }
 
-    async fn send<T, F>(&self, request: impl Fn() -> F) -> Result<T, StoreError>
+    pub(super) async fn send<T, F>(&self, request: impl Fn() -> F) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, QdrantError>>,
     {
@@ -254,7 +245,10 @@ impl Remote {
         }
     }
 
-    async fn query(&self, requests: Vec<QueryPoints>) -> Result<Vec<Vec<ScoredPoint>>, StoreError> {
+    pub(super) async fn query(
+        &self,
+        requests: Vec<QueryPoints>,
+    ) -> Result<Vec<Vec<ScoredPoint>>, StoreError> {
         let request = QueryBatchPoints {
             collection_name: self.collection.clone(),
             query_points: requests,
@@ -265,7 +259,7 @@ impl Remote {
         Ok(found.result.into_iter().map(|batch| batch.result).collect())
     }
 
-    fn nearest(&self, vector: SparseVector, using: &str, limit: u64) -> QueryPoints {
+    pub(super) fn nearest(&self, vector: SparseVector, using: &str, limit: u64) -> QueryPoints {
         QueryPoints {
             collection_name: self.collection.clone(),
             query: Some(Query {
@@ -433,64 +427,6 @@ impl Remote {
         Ok(found.iter().filter_map(scored).collect())
     }
 
-    /// Returns how rare each term is: BM25's inverse document frequency, or `None` if no passage has
-    /// it.
-    pub(super) async fn rarities(&self, terms: &[String]) -> Result<Vec<Option<f32>>, StoreError> {
-        if terms.is_empty() {
-            return Ok(Vec::new());
-        }
-        let request = |term: &String| {
-            let vector = SparseVector {
-                values: vec![1.0],
-                indices: vec![term_index(term)],
-            };
-            let mut request = self.nearest(vector, WORDS, 1);
-            request.with_vectors = Some(WithVectorsSelector {
-                selector_options: Some(with_vectors_selector::SelectorOptions::Include(VectorsSelector {
-                    names: vec![WORDS.to_owned()],
-                })),
-            });
-            request
-        };
-        let found = self.query(terms.iter().map(request).collect()).await?;
-        // The score of a passage is the term's weight in it, times the rarity.
-        let rarity = |(found, term): (Vec<ScoredPoint>, &String)| {
-            let best = found.into_iter().next()?;
-            let score = best.score;
-            Some(score / weight_in(best, term_index(term))?)
-        };
-        Ok(found.into_iter().zip(terms).map(rarity).collect())
-    }
-
-    /// Returns terms of words that are spelled like this one, with their spellings.
-    pub(super) async fn similar(&self, form: &str) -> Result<Vec<(String, Vec<String>)>, StoreError> {
-        let mut request = self.nearest(records::letters(form), LETTERS, SIMILAR_WORDS);
-        request.with_payload = Some(all_fields());
-        let found = self.query(vec![request]).await?.pop().unwrap_or_default();
-        let words = found.into_iter().map(|point| point.payload);
-        Ok(words.filter_map(|word| records::read_word(&word)).collect())
-    }
-
-    /// Returns terms that begin with `prefix`, which has at least three letters.
-    pub(super) async fn terms_with_prefix(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        let start: String = prefix.chars().take(START_LETTERS).collect();
-        let request = ScrollPoints {
-            collection_name: self.collection.clone(),
-            filter: Some(Filter::must([Condition::matches(START, start)])),
-            limit: Some(PREFIX_WORDS),
-            with_payload: Some(all_fields()),
-            with_vectors: Some(no_vectors()),
-            ..ScrollPoints::default()
-        };
-        let client = &self.connection.client;
-        let found = self.send(|| client.scroll(request.clone())).await?.result;
-        let words = found
-            .into_iter()
-            .filter_map(|point| records::read_word(&point.payload));
-        let terms = words.map(|(term, _)| term);
-        Ok(terms.filter(|term| term.starts_with(prefix)).collect())
-    }
-
     /// Returns the first numbers of all documents that have passages, visible or not.
     pub(super) async fn firsts(&self) -> Result<Vec<u64>, StoreError> {
         let request = FacetCounts {
@@ -592,21 +528,7 @@ fn number_of(id: Option<&PointId>) -> Option<u64> {
     }
 }
 
-/// Returns the weight of a term in a passage.
-fn weight_in(point: ScoredPoint, index: u32) -> Option<f32> {
-    let VectorsOptions::Vectors(mut named) = point.vectors?.vectors_options? else {
-        return None;
-    };
-    match named.vectors.remove(WORDS)?.into_vector() {
-        VectorOutput::Sparse(sparse) => {
-            let at = sparse.indices.iter().position(|known| *known == index)?;
-            sparse.values.get(at).copied()
-        }
-        VectorOutput::Dense(_) | VectorOutput::MultiDense(_) => None,
-    }
-}
-
-fn all_fields() -> WithPayloadSelector {
+pub(super) fn all_fields() -> WithPayloadSelector {
     true.into()
 }
 
@@ -624,6 +546,6 @@ fn fields(names: &[&str]) -> WithPayloadSelector {
     }
 }
 
-fn no_vectors() -> WithVectorsSelector {
+pub(super) fn no_vectors() -> WithVectorsSelector {
     false.into()
 }
