@@ -99,6 +99,14 @@ macro_rules! vocabulary {
         }
 
         impl Event {
+            /// Serializes the event without its name.
+            pub(crate) fn serialize_members<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                match self {
+                    $(Self::$Name(event) => event.serialize(serializer),)*
+                    Self::Custom(custom) => custom.data.serialize(serializer),
+                }
+            }
+
             /// Reads the members of the typed event `name`, without the buffer that a derived
             /// implementation needs to find the name. `None` if no event has the name, or if the
             /// members do not fit it.

@@ -7,10 +7,12 @@
 
 use std::collections::VecDeque;
 
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::Value;
 
 use super::calls::MAX_OPEN_CALLS;
-use crate::event::Event;
+use crate::event::{Event, Search};
 
 /// The tool that a search is shown as.
 pub(super) const SEARCH: &str = "search_documents";
@@ -23,22 +25,101 @@ pub(super) const VERIFY: &str = "verify_answer";
 /// The tool that a review of the evidence or of a draft is shown as.
 pub(super) const REVIEW: &str = "review_answer";
 
-/// What a client that draws tools shows of a retrieval event.
+/// What a client that draws tools shows of a retrieval event. What a call and its result contain is
+/// borrowed from the event, so that a wire writes it without building a JSON value first.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Activity {
+pub(super) enum Activity<'a> {
     /// A tool is called.
     Call {
         /// Unique within the turn: `retrieval-1`, `retrieval-2`, …
         id: String,
         tool: &'static str,
-        input: Value,
+        input: Input<'a>,
     },
     /// The call with this ID returned.
     Result {
         id: String,
         tool: &'static str,
-        output: Value,
+        output: Output<'a>,
     },
+}
+
+/// The input of a call, an object.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub(super) enum Input<'a> {
+    Search {
+        query: &'a str,
+        tool: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        page: Option<u32>,
+    },
+    /// A search that was not announced.
+    Tool {
+        tool: &'a str,
+    },
+    Grade {
+        passages: u32,
+    },
+    Rerank {
+        method: &'a str,
+        passages: u32,
+    },
+    Verify {
+        claims: u32,
+    },
+    Review {
+        iteration: u32,
+    },
+}
+
+impl<'a> Input<'a> {
+    /// Returns what is searched for; empty for any other step.
+    pub(super) fn query(self) -> &'a str {
+        match self {
+            Self::Search { query, .. } => query,
+            Self::Tool { .. }
+            | Self::Grade { .. }
+            | Self::Rerank { .. }
+            | Self::Verify { .. }
+            | Self::Review { .. } => "",
+        }
+    }
+}
+
+/// The output of a call, an object.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Output<'a> {
+    /// The members of an event without its name.
+    Members(&'a Event),
+    /// Nothing was reported.
+    Nothing,
+}
+
+impl Serialize for Output<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Members(event) => event.serialize_members(serializer),
+            Self::Nothing => serializer.serialize_map(Some(0))?.end(),
+        }
+    }
+}
+
+/// Returns an input or an output as JSON in a string.
+pub(super) fn to_json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+impl From<Input<'_>> for Value {
+    fn from(input: Input<'_>) -> Self {
+        serde_json::to_value(input).unwrap_or_default()
+    }
+}
+
+impl From<Output<'_>> for Value {
+    fn from(output: Output<'_>) -> Self {
+        serde_json::to_value(output).unwrap_or_default()
+    }
 }
 
 /// Returns `true` for the name of an event that [`Activities`] shows as a call or a result.
@@ -82,17 +163,13 @@ struct OpenSearch {
 impl Activities {
     /// Returns what `event` means to a client that draws tools, in the order in which to write it.
     /// Empty for events that are not retrieval, and for those that only repeat an open call.
-    pub(super) fn of(&mut self, event: &Event) -> Vec<Activity> {
+    pub(super) fn of<'a>(&mut self, event: &'a Event) -> Vec<Activity<'a>> {
         match event {
-            Event::Search(search) => {
-                let mut input = Map::new();
-                let query = search.query.clone().unwrap_or_default();
-                input.insert("query".to_owned(), json!(query));
-                input.insert("tool".to_owned(), json!(search.tool));
-                if let Some(page) = search.page {
-                    input.insert("page".to_owned(), json!(page));
-                }
-                self.call(&search.tool, query, true, input)
+            Event::Search(Search {
+                tool, query, page, ..
+            }) => {
+                let query = query.as_deref().unwrap_or_default();
+                self.call(query, tool, *page, true)
             }
             Event::RetrievalStart(start) => {
                 let announced = self
@@ -103,32 +180,33 @@ impl Activities {
                     announced.is_announced = false;
                     return Vec::new();
                 }
-                let mut input = Map::new();
-                input.insert("query".to_owned(), json!(start.query));
-                input.insert("tool".to_owned(), json!(start.tool));
-                self.call(&start.tool, start.query.clone(), false, input)
+                self.call(&start.query, &start.tool, None, false)
             }
             Event::RetrievalResult(result) => {
-                let output = members(event);
                 match self.open.iter().position(|open| open.tool == result.tool) {
-                    Some(at) => self.result(at, output).into_iter().collect(),
-                    None => self.pair(SEARCH, json!({"tool": result.tool}), output),
+                    Some(at) => self.result(at, Output::Members(event)).into_iter().collect(),
+                    None => self.pair(SEARCH, Input::Tool { tool: &result.tool }, event),
                 }
             }
             Event::CragEvaluation(graded) => {
                 let judged = [graded.correct, graded.ambiguous, graded.incorrect];
                 let passages = judged.into_iter().fold(0_u32, u32::saturating_add);
-                self.pair(GRADE, json!({"passages": passages}), members(event))
+                self.pair(GRADE, Input::Grade { passages }, event)
             }
             Event::RerankResult(ranked) => {
-                let input = json!({"method": ranked.method, "passages": ranked.input_count});
-                self.pair(RERANK, input, members(event))
+                let input = Input::Rerank {
+                    method: &ranked.method,
+                    passages: ranked.input_count,
+                };
+                self.pair(RERANK, input, event)
             }
             Event::Verification(checked) => {
-                self.pair(VERIFY, json!({"claims": checked.claims_checked}), members(event))
+                let claims = checked.claims_checked;
+                self.pair(VERIFY, Input::Verify { claims }, event)
             }
             Event::Review(review) => {
-                self.pair(REVIEW, json!({"iteration": review.iteration}), members(event))
+                let iteration = review.iteration;
+                self.pair(REVIEW, Input::Review { iteration }, event)
             }
             Event::Reasoning(_)
             | Event::QueryAnalysis(_)
@@ -155,23 +233,23 @@ impl Activities {
 
     /// Returns the results of the calls that are still open, with an empty output. An orchestrator
     /// that emits only `search` never reports a result; to a client its call would run for ever.
-    pub(super) fn close(&mut self) -> Vec<Activity> {
+    pub(super) fn close(&mut self) -> Vec<Activity<'static>> {
         let mut results = Vec::new();
-        while let Some(result) = self.result(0, json!({})) {
+        while let Some(result) = self.result(0, Output::Nothing) {
             results.push(result);
         }
         results
     }
 
-    fn call(
+    fn call<'a>(
         &mut self,
-        tool: &str,
-        query: String,
+        query: &'a str,
+        tool: &'a str,
+        page: Option<u32>,
         is_announced: bool,
-        input: Map<String, Value>,
-    ) -> Vec<Activity> {
+    ) -> Vec<Activity<'a>> {
         let excess = if self.open.len() >= MAX_OPEN_CALLS {
-            self.result(0, json!({}))
+            self.result(0, Output::Nothing)
         } else {
             None
         };
@@ -179,19 +257,19 @@ impl Activities {
         self.open.push_back(OpenSearch {
             id: id.clone(),
             tool: tool.to_owned(),
-            query,
+            query: query.to_owned(),
             is_announced,
         });
         let call = Activity::Call {
             id,
             tool: SEARCH,
-            input: Value::Object(input),
+            input: Input::Search { query, tool, page },
         };
         excess.into_iter().chain([call]).collect()
     }
 
     /// Closes the open search at this index.
-    fn result(&mut self, at: usize, output: Value) -> Option<Activity> {
+    fn result<'a>(&mut self, at: usize, output: Output<'a>) -> Option<Activity<'a>> {
         let OpenSearch { id, .. } = self.open.remove(at)?;
         Some(Activity::Result {
             id,
@@ -201,13 +279,14 @@ impl Activities {
     }
 
     /// A step that is reported only when it is over.
-    fn pair(&mut self, tool: &'static str, input: Value, output: Value) -> Vec<Activity> {
+    fn pair<'a>(&mut self, tool: &'static str, input: Input<'a>, event: &'a Event) -> Vec<Activity<'a>> {
         let id = self.next_id();
         let call = Activity::Call {
             id: id.clone(),
             tool,
             input,
         };
+        let output = Output::Members(event);
         vec![call, Activity::Result { id, tool, output }]
     }
 
@@ -226,28 +305,29 @@ pub(super) fn is_activity(id: &str, tool: &str) -> bool {
             .is_some_and(|number| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
-/// The members of an event without its name.
-fn members(event: &Event) -> Value {
-    let mut members = serde_json::to_value(event).unwrap_or_default();
-    if let Some(members) = members.as_object_mut() {
-        members.shift_remove("event");
-    }
-    members
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::event::{RerankResult, RetrievalResult, RetrievalStart, Search};
+    use serde_json::json;
 
-    fn call(id: &str, tool: &'static str, input: Value) -> Activity {
-        let id = id.to_owned();
-        Activity::Call { id, tool, input }
+    use super::*;
+    use crate::event::{RerankResult, RetrievalResult, RetrievalStart};
+
+    /// A call or a result as wires write it.
+    type Shown = (String, &'static str, Value);
+
+    fn call(id: &str, tool: &'static str, input: Value) -> Shown {
+        (format!("call {id}"), tool, input)
     }
 
-    fn result(id: &str, tool: &'static str, output: Value) -> Activity {
-        let id = id.to_owned();
-        Activity::Result { id, tool, output }
+    fn result(id: &str, tool: &'static str, output: Value) -> Shown {
+        (format!("result {id}"), tool, output)
+    }
+
+    fn shown(activity: Activity<'_>) -> Shown {
+        match activity {
+            Activity::Call { id, tool, input } => call(&id, tool, input.into()),
+            Activity::Result { id, tool, output } => result(&id, tool, output.into()),
+        }
     }
 
     #[test]
@@ -261,7 +341,8 @@ mod tests {
             RetrievalResult::new("dense", 1_u32, 2_u64).into(),
             RerankResult::new("rrf", 4_u32, 2_u32, 1_u64).into(),
         ];
-        let shown: Vec<Activity> = events.iter().flat_map(|event| activities.of(event)).collect();
+        let activities_of = |event| activities.of(event).into_iter().map(shown);
+        let shown: Vec<Shown> = events.iter().flat_map(activities_of).collect();
         let expected = [
             call(
                 "retrieval-1",
@@ -303,6 +384,6 @@ mod tests {
         assert_eq!(calls, MAX_OPEN_CALLS + 2);
         let closed = activities.close();
         assert_eq!(closed.len(), MAX_OPEN_CALLS);
-        assert_eq!(closed[0], result("retrieval-2", SEARCH, json!({})));
+        assert_eq!(shown(closed[0].clone()), result("retrieval-2", SEARCH, json!({})));
     }
 }

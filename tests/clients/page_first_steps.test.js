@@ -95,3 +95,51 @@ test("an answer that is there at once is shown from its question on", async () =
   const header = await page.locator("header").boundingBox();
   assert.ok(Math.abs(last.y - header.height) < 4, `${last.y} is below ${header.height}`);
 });
+
+// Reported, not asserted: from the first text that the page receives to the frame that shows it.
+test("the first text of an answer is painted", async (t) => {
+  await page.addInitScript(() => {
+    window.times = { received: [], painted: [] };
+    const { fetch } = window;
+    window.fetch = async (...request) => {
+      const response = await fetch(...request);
+      if (!response.body || !String(request[0]).includes("/v1/turns")) return response;
+      const decoder = new TextDecoder();
+      let isNoted = false;
+      const noted = new TransformStream({
+        transform(chunk, controller) {
+          if (!isNoted && decoder.decode(chunk, { stream: true }).includes('"text":')) {
+            isNoted = true;
+            window.times.received.push(performance.now());
+          }
+          controller.enqueue(chunk);
+        },
+      });
+      const { status, statusText, headers } = response;
+      return new Response(response.body.pipeThrough(noted), { status, statusText, headers });
+    };
+    const seen = new Set();
+    const look = () => {
+      document.querySelectorAll(".turn .answer").forEach((answer, at) => {
+        if (seen.has(at) || answer.textContent.trim() === "") return;
+        seen.add(at);
+        // The first frame after this one shows it.
+        requestAnimationFrame(() => requestAnimationFrame(() => window.times.painted.push(performance.now())));
+      });
+    };
+    document.addEventListener("DOMContentLoaded", () => new MutationObserver(look).observe(document, { childList: true, subtree: true, characterData: true }));
+  });
+  await page.reload();
+  for (const question of ["When does the response begin?", "What is the commit rule?", "What's a citation?", "Explain the trailer", "How do I start the server?"]) {
+    const before = await page.locator(".turn").count();
+    await page.fill("#prompt", question);
+    await page.click("#ask");
+    await page.locator(".turn").nth(before).and(page.locator("[data-state=completed]")).waitFor();
+  }
+  await page.waitForFunction(() => window.times.painted.length === 5);
+  const { received, painted } = await page.evaluate(() => window.times);
+  assert.equal(received.length, 5, "every answer has text");
+  const waits = received.map((at, turn) => painted[turn] - at);
+  assert.ok(waits.every((wait) => wait > 0), `${waits}`);
+  t.diagnostic(`from text to paint: ${waits.map((wait) => `${wait.toFixed(0)} ms`).join(", ")}`);
+});

@@ -10,7 +10,7 @@ use super::line::{Line, Lines};
 use super::{AgUiSpelling, members};
 use crate::event::{Event, ToolCall, ToolResult};
 use crate::wire::EncodeError;
-use crate::wire::activity::Activity;
+use crate::wire::activity::{Activity, to_json};
 use crate::wire::reasoning::thought_of;
 
 /// A thought whose pieces are being written.
@@ -77,7 +77,7 @@ impl AgUiSpelling {
     /// run's, because the client keeps the tools of all runs.
     pub(super) fn write_activities(
         &self,
-        activities: &[Activity],
+        activities: &[Activity<'_>],
         name: &str,
         lines: Lines,
         out: &mut BytesMut,
@@ -87,7 +87,7 @@ impl AgUiSpelling {
             match activity {
                 Activity::Call { id, tool, input } => {
                     let id = format!("{}-{id}", self.prefix());
-                    write_whole_call(&id, tool, &input.to_string(), metadata, lines, out)?;
+                    write_whole_call(&id, tool, &to_json(input), metadata, lines, out)?;
                 }
                 Activity::Result { id, output, .. } => {
                     let id = format!("{}-{id}", self.prefix());
@@ -95,7 +95,7 @@ impl AgUiSpelling {
                         &Line::ToolCallResult {
                             message_id: &format!("{id}-result"),
                             tool_call_id: &id,
-                            content: &output.to_string(),
+                            content: &to_json(output),
                             metadata,
                         },
                         out,

@@ -321,7 +321,7 @@ impl AiSdkSpelling {
     fn write_event(
         &mut self,
         event: &Event,
-        shown: &[Activity],
+        shown: &[Activity<'_>],
         timestamp: Option<Timestamp>,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
@@ -414,7 +414,7 @@ impl AiSdkSpelling {
             max_rounds: call.max_rounds,
             ..details
         };
-        self.open_call(&id, &call.tool, &call.input, Some(&details), out)?;
+        self.open_call(&id, &call.tool, Json::Value(&call.input), Some(&details), out)?;
         self.calls.open(Call {
             tool: call.tool.clone(),
             unnamed: call.call_id.is_none(),
@@ -439,7 +439,7 @@ impl AiSdkSpelling {
             None => {
                 self.close_text(out);
                 let id = self.call_id(result.call_id.as_deref());
-                self.open_call(&id, &result.tool, &Value::Null, None, out)?;
+                self.open_call(&id, &result.tool, Json::Value(&Value::Null), None, out)?;
                 (None, id)
             }
         };
@@ -469,7 +469,7 @@ impl AiSdkSpelling {
             self.check(
                 &Part::ToolOutputAvailable {
                     tool_call_id: &id,
-                    output: Json(&result.result),
+                    output: Json::Value(&result.result),
                     dynamic: true,
                     provider_metadata,
                 },
@@ -539,7 +539,7 @@ fn write_close(
         },
         None => Part::ToolOutputAvailable {
             tool_call_id,
-            output: Json(&Value::Null),
+            output: Json::Value(&Value::Null),
             dynamic: true,
             provider_metadata,
         },

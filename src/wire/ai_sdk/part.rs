@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::event::Custom;
 use crate::time::Timestamp;
+use crate::wire::activity::{Input, Output};
 
 /// The parts that are sent: those that all clients know, and two for clients that know approvals.
 ///
@@ -122,15 +123,22 @@ impl Serialize for Numbered {
     }
 }
 
-/// A value; `{}` instead of `null`.
-pub(super) struct Json<'a>(pub(super) &'a Value);
+/// The input or the output of a tool.
+#[derive(Clone, Copy)]
+pub(super) enum Json<'a> {
+    /// A value; `{}` instead of `null`.
+    Value(&'a Value),
+    Input(Input<'a>),
+    Output(Output<'a>),
+}
 
 impl Serialize for Json<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.0.is_null() {
-            serializer.serialize_map(Some(0))?.end()
-        } else {
-            self.0.serialize(serializer)
+        match self {
+            Self::Value(Value::Null) => Output::Nothing.serialize(serializer),
+            Self::Value(value) => value.serialize(serializer),
+            Self::Input(input) => input.serialize(serializer),
+            Self::Output(output) => output.serialize(serializer),
         }
     }
 }

@@ -67,7 +67,14 @@ impl AiSdkSpelling {
         }
         // The page answers every question but an approval: `onToolCall` gets it, and
         // `sendAutomaticallyWhen` sends the answer.
-        self.open_tool(id, ASK, &input, Some(&details), refusal.is_some(), out)?;
+        self.open_tool(
+            id,
+            ASK,
+            Json::Value(&input),
+            Some(&details),
+            refusal.is_some(),
+            out,
+        )?;
         if let Some(no) = refusal {
             self.check(
                 &Part::ToolApprovalRequest {
@@ -111,7 +118,7 @@ impl AiSdkSpelling {
             Some(answer) => self.check(
                 &Part::ToolOutputAvailable {
                     tool_call_id: id,
-                    output: Json(answer),
+                    output: Json::Value(answer),
                     dynamic: true,
                     provider_metadata,
                 },

@@ -2,7 +2,6 @@
 //! thoughts as reasoning.
 
 use bytes::BytesMut;
-use serde_json::Value;
 
 use super::part::{Details, Json, Numbered, Part, ProviderMetadata};
 use super::{AiSdkSpelling, write, write_close};
@@ -26,7 +25,7 @@ impl AiSdkSpelling {
     /// Writes the calls and results as which an event of retrieval is shown.
     pub(super) fn write_activities(
         &mut self,
-        activities: &[Activity],
+        activities: &[Activity<'_>],
         details: &Details<'_>,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
@@ -34,12 +33,12 @@ impl AiSdkSpelling {
             match activity {
                 Activity::Call { id, tool, input } => {
                     self.close_text(out);
-                    self.open_call(id, tool, input, Some(details), out)?;
+                    self.open_call(id, tool, Json::Input(*input), Some(details), out)?;
                 }
                 Activity::Result { id, output, .. } => self.check(
                     &Part::ToolOutputAvailable {
                         tool_call_id: id,
-                        output: Json(output),
+                        output: Json::Output(*output),
                         dynamic: true,
                         provider_metadata: Some(ProviderMetadata { ragwire: details }),
                     },
@@ -112,7 +111,7 @@ impl AiSdkSpelling {
         &self,
         id: &str,
         tool: &str,
-        input: &Value,
+        input: Json<'_>,
         details: Option<&Details<'_>>,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
@@ -123,7 +122,7 @@ impl AiSdkSpelling {
         &self,
         id: &str,
         tool: &str,
-        input: &Value,
+        input: Json<'_>,
         details: Option<&Details<'_>>,
         provider_executed: bool,
         out: &mut BytesMut,
@@ -141,7 +140,7 @@ impl AiSdkSpelling {
             &Part::ToolInputAvailable {
                 tool_call_id: id,
                 tool_name: tool,
-                input: Json(input),
+                input,
                 dynamic: true,
                 provider_executed,
                 provider_metadata: details.map(|ragwire| ProviderMetadata { ragwire }),

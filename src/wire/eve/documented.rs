@@ -111,7 +111,7 @@ impl Documented {
 
     /// A step of the retrieval as the call of a tool or its result. IDs are looked up in all turns of
     /// the session.
-    fn shown(&self, activity: Activity) -> Event {
+    fn shown(&self, activity: Activity<'_>) -> Event {
         let prefixed = |id: &str| format!("turn_{}_{id}", self.wire.sequence);
         match activity {
             Activity::Call { id, tool, input } => ToolCall::new(tool, input).call_id(prefixed(&id)).into(),

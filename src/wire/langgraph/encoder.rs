@@ -261,7 +261,7 @@ impl LangGraphSpelling {
         self.write_whole(message, TOOLS, out);
     }
 
-    fn show(&mut self, activities: Vec<Activity>, out: &mut BytesMut) {
+    fn show(&mut self, activities: Vec<Activity<'_>>, out: &mut BytesMut) {
         for activity in activities {
             match activity {
                 Activity::Call { id, tool, input } => {
@@ -274,11 +274,11 @@ impl LangGraphSpelling {
                         self.close_message(None, out);
                     }
                     let id = format!("{}-{id}", self.prefix);
-                    self.call(&id, tool, &input, out);
+                    self.call(&id, tool, &input.into(), out);
                 }
                 Activity::Result { id, tool, output } => {
                     let id = format!("{}-{id}", self.prefix);
-                    self.result(&id, tool, &output, false, out);
+                    self.result(&id, tool, &output.into(), false, out);
                 }
             }
         }

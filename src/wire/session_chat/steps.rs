@@ -185,7 +185,7 @@ impl Progress {
     }
 }
 
-fn tool(activity: Activity, failure: Option<&Failure>) -> Event {
+fn tool(activity: Activity<'_>, failure: Option<&Failure>) -> Event {
     match (activity, failure) {
         (Activity::Call { id, tool, input }, _) => ToolCall::new(tool, input).call_id(id).into(),
         (Activity::Result { id, tool, output }, None) => ToolResult::new(tool, output).call_id(id).into(),

@@ -317,7 +317,7 @@ impl Shipped {
     /// Writes a step of the retrieval as a tool call or its result; failed if there is an error.
     fn write_activity(
         &mut self,
-        activity: Activity,
+        activity: Activity<'_>,
         error: Option<(String, String)>,
         timestamp: Option<Timestamp>,
         max_bytes: usize,
@@ -335,7 +335,7 @@ impl Shipped {
             }
             Activity::Result { id, tool, output } => (
                 "action.result",
-                outcome(&self.activity_id(&id), tool, &output, error),
+                outcome(&self.activity_id(&id), tool, &output.into(), error),
             ),
         };
         self.write(kind, data, self.state.step, timestamp, max_bytes, out)

@@ -11,17 +11,16 @@ use crate::wire::calls::Call;
 use crate::wire::responses::output::{ITEM_BYTES, of_item};
 
 impl ResponsesSpelling {
-    pub(super) fn show(&mut self, activities: Vec<Activity>, out: &mut BytesMut) {
+    pub(super) fn show(&mut self, activities: Vec<Activity<'_>>, out: &mut BytesMut) {
         for activity in activities {
             match activity {
-                Activity::Call { id, input, .. } => self.open_search(id, &input, out),
+                Activity::Call { id, input, .. } => self.open_search(id, input.query(), out),
                 Activity::Result { id, .. } => self.close_search(&id, "completed", out),
             }
         }
     }
 
-    fn open_search(&mut self, activity: String, input: &Value, out: &mut BytesMut) {
-        let query = input.get("query").and_then(Value::as_str).unwrap_or_default();
+    fn open_search(&mut self, activity: String, query: &str, out: &mut BytesMut) {
         if !self.output.reserve(ITEM_BYTES + query.len()) {
             return;
         }
