@@ -1,5 +1,6 @@
 //! The journal on a real Redis server: every test starts its own server. Two journals in one
 //! process are two hosts.
+#![cfg(feature = "redis")]
 #![allow(clippy::unwrap_used, reason = "a helper that cannot continue fails its test")]
 
 #[path = "../journals/mod.rs"]

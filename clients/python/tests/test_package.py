@@ -23,6 +23,18 @@ def test_the_wheel_has_types_and_licence_texts() -> None:
     assert {"LICENSE-MIT", "LICENSE-APACHE"} <= names
 
 
+def test_the_wheel_has_the_readme_of_the_package() -> None:
+    """The source distribution, from which it is built, has also that of the crate."""
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    assert str(metadata.metadata("ragwire").get_payload()).strip() == readme.strip()
+
+
+def test_the_check_of_the_release_workflow_passes() -> None:
+    command = [sys.executable, Path(__file__).parent / "smoke.py"]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert run.stdout.startswith(f"ragwire {ragwire.__version__} answers on Python")
+
+
 def test_every_public_name_has_a_type_and_a_docstring() -> None:
     """As pyright sees the installed package."""
     bin = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
