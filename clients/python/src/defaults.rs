@@ -36,6 +36,7 @@ pub(crate) fn defaults(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     endpoints.set_item("client_share", EndpointLimits::CLIENT_SHARE)?;
     endpoints.set_item("max_attachment_bytes", limits.max_attachment_bytes)?;
     endpoints.set_item("max_sockets", limits.max_sockets)?;
+    endpoints.set_item("pad_to", limits.pad_to)?;
     let (turn, queue) = (of("Turn", &all)?, QueueLimits::default());
     turn.set_item("max_queue_frames", queue.max_frames)?;
     turn.set_item("max_queue_bytes", queue.max_bytes)?;

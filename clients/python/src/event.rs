@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::{errors, json, misuse};
 
-/// An event: its name, and its members as keyword arguments.
+#[doc = stub!("Event")]
 #[pyclass(frozen, module = "ragwire")]
 pub(crate) struct Event(pub(crate) ragwire::Event);
 
@@ -53,7 +53,7 @@ impl Event {
     }
 
     #[new]
-    #[pyo3(signature = (name, /, data=None, **members))]
+    #[pyo3(signature = (name, /, data=None, **members), text_signature = None)]
     fn new(
         py: Python<'_>,
         name: &Bound<'_, PyAny>,
@@ -63,12 +63,14 @@ impl Event {
         make(py, name, data, members).map(Self)
     }
 
+    #[doc = stub!("Event.name")]
     #[getter]
     fn name(&self) -> &str {
         self.0.name()
     }
 
-    /// Returns the JSON of the event, with its name as `event`.
+    #[doc = stub!("Event.as_dict")]
+    #[pyo3(text_signature = None)]
     fn as_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         match serde_json::to_value(&self.0) {
             Ok(Value::Object(members)) => json::from_map(py, &members),

@@ -12,6 +12,13 @@
 //! executor, `waiter.rs` and `promise.rs` let coroutines wait for Rust. The one thread of
 //! `runtime.rs` only has timers and sockets.
 
+/// Returns the documentation of a class or a method in Python, which `build.rs` takes from the stub.
+macro_rules! stub {
+    ($name:literal) => {
+        include_str!(concat!(env!("OUT_DIR"), "/", $name))
+    };
+}
+
 mod decode;
 mod defaults;
 mod errors;
@@ -23,6 +30,7 @@ mod json;
 mod log;
 mod metadata;
 mod misuse;
+mod observer;
 mod options;
 mod orchestrator;
 mod promise;
@@ -57,7 +65,7 @@ mod _ragwire {
     #[pymodule_export]
     use crate::question::Question;
     #[pymodule_export]
-    use crate::service::{Service, protocol_names};
+    use crate::service::{Service, max_state_bytes, protocol_names, record_limits};
     #[pymodule_export]
     use crate::sink::Sink;
     #[pymodule_export]

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{errors, json, misuse};
 
-/// The metadata at the end of a turn.
+#[doc = stub!("Metadata")]
 #[pyclass(frozen, module = "ragwire")]
 #[derive(Clone)]
 pub(crate) struct Metadata(pub(crate) ragwire::Metadata);
@@ -35,7 +35,7 @@ fn citations(value: &Bound<'_, PyAny>) -> PyResult<Vec<Citation>> {
 #[pymethods]
 impl Metadata {
     #[new]
-    #[pyo3(signature = (*, citations=None, tools_used=None, mode=None, usage=None, **extra))]
+    #[pyo3(signature = (*, citations=None, tools_used=None, mode=None, usage=None, **extra), text_signature = None)]
     fn new(
         py: Python<'_>,
         citations: Option<&Bound<'_, PyAny>>,
@@ -64,31 +64,37 @@ impl Metadata {
         Ok(Self(metadata))
     }
 
+    #[doc = stub!("Metadata.citations")]
     #[getter]
     fn citations<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         written(py, &self.0.citations)
     }
 
+    #[doc = stub!("Metadata.tools_used")]
     #[getter]
     fn tools_used(&self) -> Vec<String> {
         self.0.tools_used.clone()
     }
 
+    #[doc = stub!("Metadata.mode")]
     #[getter]
     fn mode(&self) -> Option<&str> {
         self.0.mode.as_deref()
     }
 
+    #[doc = stub!("Metadata.usage")]
     #[getter]
     fn usage<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         written(py, &self.0.usage)
     }
 
+    #[doc = stub!("Metadata.extra")]
     #[getter]
     fn extra<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         json::from_map(py, &self.0.extra)
     }
 
+    #[doc = stub!("Metadata.events_dropped")]
     #[getter]
     fn events_dropped(&self) -> u64 {
         self.0.events_dropped

@@ -33,6 +33,11 @@ impl Orchestrator {
         }
     }
 
+    /// Returns where the loop is found that served the last request.
+    pub(crate) fn home(&self) -> Arc<Mutex<Weak<EventLoop>>> {
+        Arc::clone(&self.home)
+    }
+
     pub(crate) fn set_home(&self, event_loop: &Arc<EventLoop>) {
         *lock(&self.home) = Arc::downgrade(event_loop);
     }

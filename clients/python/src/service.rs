@@ -15,11 +15,12 @@ use tower::ServiceExt;
 use crate::event_loop::{EventLoop, Variables};
 use crate::exchange::Exchange;
 use crate::feed::Feed;
+use crate::observer::Observer;
 use crate::options::Options;
 use crate::orchestrator::Orchestrator;
 use crate::promise::Promise;
 use crate::sink::outcome;
-use crate::stores::{Journal, Sessions, TurnGroup};
+use crate::stores::{Journal, Sessions, TurnGroup, session_limits};
 use crate::turn::timeouts;
 use crate::{errors, log, socket};
 
@@ -98,6 +99,9 @@ fn limits(options: &mut Options<'_>) -> PyResult<EndpointLimits> {
     if let Some(sockets) = options.take("max_sockets")? {
         limits = limits.max_sockets(sockets);
     }
+    if let Some(bytes) = options.take("pad_to")? {
+        limits = limits.pad_to(bytes);
+    }
     Ok(limits)
 }
 
@@ -126,6 +130,12 @@ impl Service {
             .journal(journal.unwrap_or_else(|| ragwire::turn::Journal::in_memory(JournalLimits::default())));
         if let Some(sessions) = options.take::<PyRef<'_, Sessions>>("sessions")? {
             endpoints = endpoints.sessions(sessions.0.clone());
+        }
+        if let Some(records) = options.take::<PyRef<'_, Sessions>>("records")? {
+            endpoints = endpoints.records(records.0.clone());
+        }
+        if let Some(observer) = Observer::take(&mut options, orchestrator.home())? {
+            endpoints = endpoints.observer(observer);
         }
         let own_turns = options.take::<PyRef<'_, TurnGroup>>("turns")?;
         let group = match &own_turns {
@@ -340,6 +350,30 @@ fn request_owner(owner: Option<&Bound<'_, PyAny>>) -> PyResult<RequestOwner> {
     let status = StatusCode::from_u16(owner.getattr("status")?.extract()?).map_err(invalid)?;
     let failure = errors::as_failure(owner).unwrap_or_default();
     Ok(RequestOwner(Err(Refusal::new(status, failure))))
+}
+
+/// Returns the options of a store of finished turns beside sessions with these options.
+#[pyfunction]
+pub(crate) fn record_limits<'py>(
+    py: Python<'py>,
+    options: &Bound<'py, PyDict>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let mut options = Options::new(py, Some(options))?;
+    let limits = Endpoints::record_limits(&session_limits(&mut options)?);
+    options.finish()?;
+    let limited = PyDict::new(py);
+    limited.set_item("max_sessions", limits.max_sessions)?;
+    limited.set_item("max_messages", limits.max_messages)?;
+    limited.set_item("max_bytes", limits.max_bytes)?;
+    limited.set_item("max_state_bytes", limits.max_state_bytes)?;
+    limited.set_item("max_age", limits.max_age.as_secs_f64())?;
+    Ok(limited)
+}
+
+/// Returns the size that the state of a session needs for questions of this size.
+#[pyfunction]
+pub(crate) fn max_state_bytes(max_question_bytes: usize) -> usize {
+    Endpoints::max_state_bytes(max_question_bytes)
 }
 
 /// Returns the names of the protocols.

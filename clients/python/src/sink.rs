@@ -18,7 +18,7 @@ use crate::{errors, json, misuse};
 /// Longer texts are sent in pieces of this size, as by `ragwire::Sink::send`.
 const MAX_PIECE_BYTES: usize = 16 * 1024;
 
-/// Sends the orchestrator's events and text to its turn.
+#[doc = stub!("Sink")]
 #[pyclass(frozen, module = "ragwire")]
 pub(crate) struct Sink {
     sink: ragwire::Sink,
@@ -116,6 +116,8 @@ fn sent_outcome(sent: Result<(), SendError>) -> Outcome {
 
 #[pymethods]
 impl Sink {
+    #[doc = stub!("Sink.text")]
+    #[pyo3(text_signature = None)]
     fn text(&self, py: Python<'_>, text: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         match text.cast::<PyString>() {
             Ok(text) => self.send_text(py, text),
@@ -123,6 +125,7 @@ impl Sink {
         }
     }
 
+    #[doc = stub!("Sink.event")]
     #[pyo3(signature = (name, /, data=None, **members))]
     fn event(
         &self,
@@ -135,6 +138,8 @@ impl Sink {
         self.send_event(py, event)
     }
 
+    #[doc = stub!("Sink.send")]
+    #[pyo3(text_signature = None)]
     fn send(&self, py: Python<'_>, item: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         if let Ok(text) = item.cast::<PyString>() {
             return self.send_text(py, text);
@@ -145,7 +150,11 @@ impl Sink {
         Err(misuse::no_item(item))
     }
 
-    #[pyo3(signature = (prompt, *, kind=None, options=None, request_id=None, within=300.0, shown_elsewhere=false))]
+    #[doc = stub!("Sink.ask")]
+    #[pyo3(
+        signature = (prompt, *, kind=None, options=None, request_id=None, within=300.0, shown_elsewhere=false),
+        text_signature = None
+    )]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn ask(
         &self,
@@ -183,7 +192,13 @@ impl Sink {
         })
     }
 
-    #[pyo3(signature = (connection, auth_url, *, description=None, request_id=None, within=300.0, shown_elsewhere=false))]
+    #[doc = stub!("Sink.authorize")]
+    #[pyo3(
+        signature = (
+            connection, auth_url, *, description=None, request_id=None, within=300.0, shown_elsewhere=false
+        ),
+        text_signature = None
+    )]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of Python")]
     fn authorize(
         &self,
@@ -216,11 +231,13 @@ impl Sink {
         })
     }
 
+    #[doc = stub!("Sink.is_closed")]
     #[getter]
     fn is_closed(&self) -> bool {
         self.sink.closed().is_some()
     }
 
+    #[doc = stub!("Sink.turn_id")]
     #[getter]
     fn turn_id(&self) -> String {
         self.sink.handle().id().to_string()

@@ -18,7 +18,7 @@ use crate::sink::outcome;
 use crate::turn::Turn;
 use crate::{errors, json, runtime};
 
-/// The record of turns, from which they are resumed, stopped and answered.
+#[doc = stub!("Journal")]
 #[pyclass(frozen, module = "ragwire")]
 #[derive(Clone)]
 pub(crate) struct Journal(pub(crate) CoreJournal);
@@ -85,7 +85,7 @@ fn turn_id(py: Python<'_>, id: &str) -> PyResult<TurnId> {
 #[pymethods]
 impl Journal {
     #[new]
-    #[pyo3(signature = (**options))]
+    #[pyo3(signature = (**options), text_signature = None)]
     fn new(py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let mut options = Options::new(py, options)?;
         let limits = journal_limits(&mut options)?;
@@ -93,8 +93,9 @@ impl Journal {
         Ok(Self(CoreJournal::in_memory(limits)))
     }
 
+    #[doc = stub!("Journal.redis")]
     #[staticmethod]
-    #[pyo3(signature = (url, **options))]
+    #[pyo3(signature = (url, **options), text_signature = None)]
     fn redis(py: Python<'_>, url: &str, options: Option<&Bound<'_, PyDict>>) -> PyResult<Promise> {
         let mut options = Options::new(py, options)?;
         let limits = journal_limits(&mut options)?;
@@ -110,7 +111,8 @@ impl Journal {
         ))
     }
 
-    #[pyo3(signature = (turn_id, *, owner="", index=0))]
+    #[doc = stub!("Journal.resume")]
+    #[pyo3(signature = (turn_id, *, owner="", index=0), text_signature = None)]
     fn resume(&self, py: Python<'_>, turn_id: &str, owner: &str, index: u64) -> PyResult<Promise> {
         let (journal, id, owner) = (self.0.clone(), self::turn_id(py, turn_id)?, owner.to_owned());
         Ok(Promise::new("journal.resume()", async move {
@@ -122,7 +124,8 @@ impl Journal {
         }))
     }
 
-    #[pyo3(signature = (turn_id, *, owner=""))]
+    #[doc = stub!("Journal.stop")]
+    #[pyo3(signature = (turn_id, *, owner=""), text_signature = None)]
     fn stop(&self, py: Python<'_>, turn_id: &str, owner: &str) -> PyResult<Promise> {
         let (journal, id, owner) = (self.0.clone(), self::turn_id(py, turn_id)?, owner.to_owned());
         Ok(Promise::new("journal.stop()", async move {
@@ -134,7 +137,8 @@ impl Journal {
         }))
     }
 
-    #[pyo3(signature = (turn_id, request_id, answer, *, owner=""))]
+    #[doc = stub!("Journal.answer")]
+    #[pyo3(signature = (turn_id, request_id, answer, *, owner=""), text_signature = None)]
     fn answer(
         &self,
         py: Python<'_>,
@@ -154,7 +158,8 @@ impl Journal {
         }))
     }
 
-    #[pyo3(signature = (lane, *, owner=""))]
+    #[doc = stub!("Journal.latest")]
+    #[pyo3(signature = (lane, *, owner=""), text_signature = None)]
     fn latest(&self, lane: String, owner: &str) -> Promise {
         let (journal, owner) = (self.0.clone(), owner.to_owned());
         Promise::new("journal.latest()", async move {
@@ -166,25 +171,25 @@ impl Journal {
         })
     }
 
-    /// The number of turns.
+    #[doc = stub!("Journal.turns")]
     #[getter]
     fn turns(&self) -> usize {
         self.0.turns()
     }
 
-    /// The number of bytes of all turns.
+    #[doc = stub!("Journal.bytes")]
     #[getter]
     fn bytes(&self) -> usize {
         self.0.bytes()
     }
 }
 
-/// The store of conversations.
+#[doc = stub!("Sessions")]
 #[pyclass(frozen, module = "ragwire")]
 #[derive(Clone)]
 pub(crate) struct Sessions(pub(crate) CoreSessions);
 
-fn session_limits(options: &mut Options<'_>) -> PyResult<SessionLimits> {
+pub(crate) fn session_limits(options: &mut Options<'_>) -> PyResult<SessionLimits> {
     let mut limits = SessionLimits::default();
     // The sessions of Eve need this much.
     let max_question = ragwire_endpoints::EndpointLimits::MAX_QUESTION_BYTES;
@@ -210,7 +215,7 @@ fn session_limits(options: &mut Options<'_>) -> PyResult<SessionLimits> {
 #[pymethods]
 impl Sessions {
     #[new]
-    #[pyo3(signature = (**options))]
+    #[pyo3(signature = (**options), text_signature = None)]
     fn new(py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let mut options = Options::new(py, options)?;
         let limits = session_limits(&mut options)?;
@@ -218,8 +223,9 @@ impl Sessions {
         Ok(Self(CoreSessions::in_memory(limits)))
     }
 
+    #[doc = stub!("Sessions.open")]
     #[staticmethod]
-    #[pyo3(signature = (path, **options))]
+    #[pyo3(signature = (path, **options), text_signature = None)]
     fn open(
         py: Python<'_>,
         path: std::path::PathBuf,
@@ -235,8 +241,9 @@ impl Sessions {
         ))
     }
 
+    #[doc = stub!("Sessions.redis")]
     #[staticmethod]
-    #[pyo3(signature = (url, **options))]
+    #[pyo3(signature = (url, **options), text_signature = None)]
     fn redis(py: Python<'_>, url: &str, options: Option<&Bound<'_, PyDict>>) -> PyResult<Promise> {
         let mut options = Options::new(py, options)?;
         let limits = session_limits(&mut options)?;
@@ -262,7 +269,7 @@ impl Sessions {
     }
 }
 
-/// A group of turns, which limits how many run and wait.
+#[doc = stub!("TurnGroup")]
 #[pyclass(frozen, module = "ragwire")]
 pub(crate) struct TurnGroup {
     limits: TurnGroupBuilder,
@@ -297,7 +304,7 @@ impl TurnGroup {
 #[pymethods]
 impl TurnGroup {
     #[new]
-    #[pyo3(signature = (**options))]
+    #[pyo3(signature = (**options), text_signature = None)]
     fn new(py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let mut options = Options::new(py, options)?;
         let mut group = CoreGroup::builder();
@@ -331,16 +338,20 @@ impl TurnGroup {
         })
     }
 
+    #[doc = stub!("TurnGroup.active")]
     #[getter]
     fn active(&self) -> usize {
         self.group().active()
     }
 
+    #[doc = stub!("TurnGroup.queued")]
     #[getter]
     fn queued(&self) -> usize {
         self.group().queued()
     }
 
+    #[doc = stub!("TurnGroup.shut_down")]
+    #[pyo3(text_signature = None)]
     pub(crate) fn shut_down(&self) {
         let mut state = lock(&self.state);
         state.is_shut_down = true;
@@ -349,6 +360,8 @@ impl TurnGroup {
         group.shut_down();
     }
 
+    #[doc = stub!("TurnGroup.drained")]
+    #[pyo3(text_signature = None)]
     fn drained(&self) -> Promise {
         let group = self.group();
         Promise::new("turns.drained()", async move {

@@ -12,6 +12,7 @@ use ragwire::{Commit, Status, Timeouts, Turn as CoreTurn};
 use crate::event_loop::{EventLoop, lock};
 use crate::exchange::Exchange;
 use crate::metadata::{Metadata, written};
+use crate::observer::Observer;
 use crate::options::Options;
 use crate::orchestrator;
 use crate::promise::Promise;
@@ -21,8 +22,8 @@ use crate::stores::{Journal, TurnGroup};
 use crate::wire::{self, WireOptions};
 use crate::{errors, json, misuse};
 
-/// One question, answered in the background, and everything sent back for it.
-#[pyclass(frozen, module = "ragwire._ragwire")]
+#[doc = stub!("Turn")]
+#[pyclass(frozen, module = "ragwire")]
 pub(crate) struct Turn {
     event_loop: Arc<EventLoop>,
     handle: TurnHandle,
@@ -118,9 +119,9 @@ fn disconnect(options: &mut Options<'_>) -> PyResult<Disconnect> {
 
 #[pymethods]
 impl Turn {
-    /// Starts the orchestrator as a task of the running event loop.
+    #[doc = stub!("Turn.start")]
     #[staticmethod]
-    #[pyo3(signature = (answer, question=None, **options))]
+    #[pyo3(signature = (answer, question=None, **options), text_signature = None)]
     fn start(
         py: Python<'_>,
         answer: Py<PyAny>,
@@ -176,6 +177,10 @@ impl Turn {
         if let Some(client) = options.take::<String>("client")? {
             builder = builder.client(client);
         }
+        let home = Arc::new(Mutex::new(Arc::downgrade(&event_loop)));
+        if let Some(observer) = Observer::take(&mut options, home)? {
+            builder = builder.observer(observer);
+        }
         options.finish()?;
         let (run, variables) = (Arc::new(run), Some(Arc::new(variables)));
         let (at, its) = (Arc::clone(&event_loop), variables.clone());
@@ -190,6 +195,8 @@ impl Turn {
         })
     }
 
+    #[doc = stub!("Turn.commit")]
+    #[pyo3(text_signature = None)]
     fn commit(this: Py<Self>, py: Python<'_>) -> PyResult<Promise> {
         let state = Arc::clone(&this.borrow(py).state);
         let pending = match std::mem::replace(&mut *lock(&state), State::Taken) {
@@ -211,18 +218,22 @@ impl Turn {
         }))
     }
 
-    /// Creates the response on a wire.
-    #[pyo3(signature = (wire="framed", *, model="ragwire".to_owned(), thread_id=String::new()))]
+    #[doc = stub!("Turn.response")]
+    #[pyo3(
+        signature = (wire="framed", *, model="ragwire".to_owned(), thread_id=String::new(), pad_to=0),
+        text_signature = None
+    )]
     fn response<'py>(
         &self,
         py: Python<'py>,
         wire: &str,
         model: String,
         thread_id: String,
+        pad_to: usize,
     ) -> PyResult<Bound<'py, PyAny>> {
         let options = WireOptions { model, thread_id };
         let wire = wire::by_name(py, wire, self.handle.id(), options)?;
-        let turn = self.take()?;
+        let turn = self.take()?.pad_to(pad_to);
         let response = self
             .event_loop
             .poll(py, &None, std::task::Waker::noop(), |_| turn.respond(wire));
@@ -233,6 +244,8 @@ impl Turn {
             .call1((exchange,))
     }
 
+    #[doc = stub!("Turn.collect")]
+    #[pyo3(text_signature = None)]
     fn collect(&self) -> PyResult<Promise> {
         let turn = self.take()?;
         Ok(Promise::new("turn.collect()", async move {
@@ -244,10 +257,14 @@ impl Turn {
         }))
     }
 
+    #[doc = stub!("Turn.stop")]
+    #[pyo3(text_signature = None)]
     fn stop(&self, py: Python<'_>) -> bool {
         self.event_loop.enter(py, || self.handle.stop())
     }
 
+    #[doc = stub!("Turn.answer")]
+    #[pyo3(text_signature = None)]
     fn answer(&self, py: Python<'_>, request_id: &str, answer: &Bound<'_, PyAny>) -> PyResult<()> {
         let answer = json::to_value(answer)?;
         let answered = self
@@ -256,6 +273,8 @@ impl Turn {
         answered.map(|_| ()).map_err(|error| errors::answer(py, error))
     }
 
+    #[doc = stub!("Turn.open_questions")]
+    #[pyo3(text_signature = None)]
     fn open_questions<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let questions = self.handle.open_questions().into_iter();
         questions
@@ -270,6 +289,7 @@ impl Turn {
             .collect()
     }
 
+    #[doc = stub!("Turn.id")]
     #[getter]
     fn id(&self) -> String {
         self.handle.id().to_string()

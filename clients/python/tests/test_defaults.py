@@ -36,6 +36,11 @@ SIGNATURES: dict[str, list[dict[str, Any]]] = {
 }
 
 
+def test_records_have_the_defaults_of_sessions() -> None:
+    for name, parameter in inspect.signature(ragwire.Endpoints.record_limits).parameters.items():
+        assert parameter.default == _ragwire.defaults()["Sessions"][name]
+
+
 def test_every_class_with_defaults_is_compared() -> None:
     assert SIGNATURES.keys() == _ragwire.defaults().keys()
 

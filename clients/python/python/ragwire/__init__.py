@@ -38,6 +38,7 @@ from ragwire._items import (
     TruncatedError,
     withdraw,
 )
+from ragwire._observer import FinishedTurn
 from ragwire._ragwire import (
     DECODED_WIRES,
     WIRES,
@@ -77,6 +78,7 @@ __all__ = [
     "EventError",
     "EventItem",
     "Failure",
+    "FinishedTurn",
     "ForkError",
     "Item",
     "Journal",

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Generic, Literal, Optional, TypeVar, Union
 
 from ragwire._http import AsyncHttp, Httpx, LostError, async_http, short_body, short_body_async
 from ragwire._items import DisconnectedError, Item, TruncatedError
@@ -24,6 +24,7 @@ Effort = Literal["none", "low", "medium", "high", "xhigh"]
 SILENCE_TIMEOUT = 60.0
 """How long a server may send nothing, in seconds. Ours sends a keep-alive every few seconds."""
 
+_A = TypeVar("_A", bound="_Answer")
 _Client = TypeVar("_Client", bound="Client")
 _AsyncClient = TypeVar("_AsyncClient", bound="AsyncClient")
 
@@ -60,14 +61,25 @@ class Answer(_Answer):
     """The items of a turn. The request is sent when iteration begins."""
 
     def __init__(self, http: Httpx, reading: Reading) -> None:
+        """Only `Client` creates it.
+
+        Args:
+            http: The client's connections.
+            reading: What was read of the turn.
+        """
         super().__init__(reading)
         self._http = http
 
     def __iter__(self) -> Iterator[Item]:
-        """Yield the items up to the end; reconnects as the client's `Retry` says.
+        """Yields the items up to the end; reconnects as the client's `Retry` says.
 
-        Raises RefusedError, DecodeError, and DisconnectedError or TruncatedError when reconnecting
-        is impossible. Leaving the loop closes the connection; it does not stop the turn.
+        Leaving the loop closes the connection; it does not stop the turn.
+
+        Raises:
+            RefusedError: The server refused the request.
+            DecodeError: The stream breaks a rule of its wire.
+            DisconnectedError: The connection was lost and could not be restored.
+            TruncatedError: The stream ended early, and the turn cannot be resumed.
         """
         reading = self._start()
         while not reading.has_ended:
@@ -92,11 +104,17 @@ class AsyncAnswer(_Answer):
     """The items of a turn. The request is sent when iteration begins."""
 
     def __init__(self, http: AsyncHttp, reading: Reading) -> None:
+        """Only `AsyncClient` creates it.
+
+        Args:
+            http: The client's connections.
+            reading: What was read of the turn.
+        """
         super().__init__(reading)
         self._http = http
 
     async def __aiter__(self) -> AsyncIterator[Item]:
-        """Yield the items up to the end, as `Answer` does."""
+        """Yields the items up to the end, as `Answer` does."""
         reading = self._start()
         while not reading.has_ended:
             try:
@@ -119,8 +137,8 @@ class AsyncAnswer(_Answer):
                 await asyncio.sleep(reading.delay)
 
 
-class _Asking:
-    """What the two clients share: the requests."""
+class _Asking(Generic[_A]):
+    """What the two clients share: the requests, and how answers are described."""
 
     def __init__(self, url: str, headers: Optional[Mapping[str, str]], wire: OwnWire, retry: Retry) -> None:
         self._routes = Routes(url, headers)
@@ -130,16 +148,62 @@ class _Asking:
         self._wire: OwnWire = wire
         self._retry = retry
 
-    def _ask(self, **members: Any) -> Reading:
+    def _read(self, reading: Reading) -> _A:
+        raise NotImplementedError
+
+    def ask(
+        self,
+        prompt: str,
+        *,
+        session_id: Optional[str] = None,
+        history: Optional[Sequence[MessageRecord]] = None,
+        mode: Optional[Mode] = None,
+        effort: Optional[Effort] = None,
+        review_enabled: Optional[bool] = None,
+        filter: object = None,
+        options: Optional[Mapping[str, Any]] = None,
+    ) -> _A:
+        """Asks a question; iterate over the result.
+
+        The question is sent once: a connection that breaks before the response begins is a
+        `DisconnectedError`.
+
+        Args:
+            prompt: The question.
+            session_id: The conversation that the server keeps. Default: none.
+            history: The conversation of a client that keeps it itself, oldest message first.
+            mode: How to answer. Default: the server decides.
+            effort: How much work to spend. Default: `medium`.
+            review_enabled: Whether the answer is reviewed before it is shown, if the server can.
+            filter: Which documents to search, as the server's orchestrator defines it.
+            options: Those that `POST /v1/turns` documents, such as `{"extra": {...}}`.
+        """
+        members = {
+            "prompt": prompt,
+            "session_id": session_id,
+            "history": history,
+            "mode": mode,
+            "effort": effort,
+            "review_enabled": review_enabled,
+            "filter": filter,
+            "options": options,
+        }
         question = {name: value for name, value in members.items() if value is not None}
-        return Reading(self._routes, self._wire, self._retry, self._routes.ask(self._wire, question), None, 0)
+        request = self._routes.ask(self._wire, question)
+        return self._read(Reading(self._routes, self._wire, self._retry, request, None, 0))
 
-    def _resume(self, turn: str, start: int) -> Reading:
+    def resume(self, turn: str, start: int = 0) -> _A:
+        """Reads a turn from a frame on. A reader that has every frame gets no item.
+
+        Args:
+            turn: The ID of the turn, such as `Answer.turn`.
+            start: The index of the first frame to read, such as `Answer.next_index`.
+        """
         request = self._routes.stream(self._wire, turn, start)
-        return Reading(self._routes, self._wire, self._retry, request, turn, start)
+        return self._read(Reading(self._routes, self._wire, self._retry, request, turn, start))
 
 
-class Client(_Asking):
+class Client(_Asking[Answer]):
     """Asks a ragwire server and reads the answers, over httpx.
 
     ::
@@ -172,57 +236,39 @@ class Client(_Asking):
 
         Raises:
             ValueError: The URL does not begin with `http://` or `https://`, or the wire is unknown.
+            TypeError: `http` is not an `httpx.Client`.
             ModuleNotFoundError: httpx is not installed.
         """
         super().__init__(url, headers, wire, retry)
         self._http = Httpx(http, timeout)
 
-    def ask(
-        self,
-        prompt: str,
-        *,
-        session_id: Optional[str] = None,
-        history: Optional[Sequence[MessageRecord]] = None,
-        mode: Optional[Mode] = None,
-        effort: Optional[Effort] = None,
-        review_enabled: Optional[bool] = None,
-        filter: object = None,
-        options: Optional[Mapping[str, Any]] = None,
-    ) -> Answer:
-        """Ask a question; iterate over the result.
-
-        The server keeps the conversation of a `session_id`; a client that keeps it itself sends
-        `history`. `filter` says which documents to search, as the server's orchestrator defines it.
-        `options` are those that `POST /v1/turns` documents, such as `{"extra": {...}}`.
-
-        The question is sent once: a connection that breaks before the response begins is a
-        DisconnectedError.
-        """
-        reading = self._ask(
-            prompt=prompt,
-            session_id=session_id,
-            history=history,
-            mode=mode,
-            effort=effort,
-            review_enabled=review_enabled,
-            filter=filter,
-            options=options,
-        )
+    def _read(self, reading: Reading) -> Answer:
         return Answer(self._http, reading)
 
-    def resume(self, turn: str, start: int = 0) -> Answer:
-        """Read a turn from the frame `start` on. A reader that has every frame gets no item."""
-        return Answer(self._http, self._resume(turn, start))
-
     def stop(self, turn: str) -> bool:
-        """Stop a turn; return False if it had already ended. Raises RefusedError and DisconnectedError."""
+        """Stops a turn. Returns `False` if it had already ended.
+
+        Args:
+            turn: The ID of the turn.
+
+        Raises:
+            RefusedError: The server does not know the turn, or refuses to stop it.
+            DisconnectedError: The server cannot be reached.
+        """
         return self._call(self._routes.stop(turn), "stopped")
 
     def answer(self, turn: str, request_id: str, response: object) -> bool:
-        """Answer the question of an `input_requested` event; return False if it had the same answer before.
+        """Answers the question of an `input_requested` event. Returns `False` if it had the same answer before.
 
-        Raises RefusedError, for example with code `ask_over` or `answer_invalid`, and
-        DisconnectedError.
+        Args:
+            turn: The ID of the turn.
+            request_id: The `request_id` of the event.
+            response: One of the event's `options`, or any JSON if it has none.
+
+        Raises:
+            RefusedError: The answer was not accepted, for example with code `ask_over` or
+                `answer_invalid`.
+            DisconnectedError: The server cannot be reached.
         """
         return self._call(self._routes.answer(turn, request_id, response), "accepted")
 
@@ -234,7 +280,7 @@ class Client(_Asking):
             raise _lost(error) from error
 
     def close(self) -> None:
-        """Close the connections."""
+        """Closes the connections."""
         self._http.close()
 
     def __enter__(self: _Client) -> _Client:
@@ -246,7 +292,7 @@ class Client(_Asking):
         self.close()
 
 
-class AsyncClient(_Asking):
+class AsyncClient(_Asking[AsyncAnswer]):
     """Asks a ragwire server and reads the answers on an event loop, over httpx or aiohttp.
 
     ::
@@ -266,45 +312,53 @@ class AsyncClient(_Asking):
         timeout: float = SILENCE_TIMEOUT,
         http: Union[httpx.AsyncClient, aiohttp.ClientSession, None] = None,
     ) -> None:
-        """As for `Client`. Without `http` it uses httpx, or aiohttp if httpx is not installed."""
+        """Creates a client; nothing connects before the first request.
+
+        Args:
+            url: Where the endpoints are, such as `http://localhost:8000/rag`.
+            headers: Sent with every request.
+            wire: How turns are read.
+            retry: How a lost connection is restored.
+            timeout: For how many seconds the server may send nothing.
+            http: A client or session of your own, with its own proxies and certificates. It is not
+                closed. Default: one of httpx, or of aiohttp if httpx is not installed.
+
+        Raises:
+            ValueError: The URL does not begin with `http://` or `https://`, or the wire is unknown.
+            TypeError: `http` is neither an `httpx.AsyncClient` nor an `aiohttp.ClientSession`.
+            ModuleNotFoundError: Neither httpx nor aiohttp is installed.
+        """
         super().__init__(url, headers, wire, retry)
         self._http = async_http(http, timeout)
 
-    def ask(
-        self,
-        prompt: str,
-        *,
-        session_id: Optional[str] = None,
-        history: Optional[Sequence[MessageRecord]] = None,
-        mode: Optional[Mode] = None,
-        effort: Optional[Effort] = None,
-        review_enabled: Optional[bool] = None,
-        filter: object = None,
-        options: Optional[Mapping[str, Any]] = None,
-    ) -> AsyncAnswer:
-        """Ask a question; see `Client.ask`."""
-        reading = self._ask(
-            prompt=prompt,
-            session_id=session_id,
-            history=history,
-            mode=mode,
-            effort=effort,
-            review_enabled=review_enabled,
-            filter=filter,
-            options=options,
-        )
+    def _read(self, reading: Reading) -> AsyncAnswer:
         return AsyncAnswer(self._http, reading)
 
-    def resume(self, turn: str, start: int = 0) -> AsyncAnswer:
-        """Read a turn from the frame `start` on; see `Client.resume`."""
-        return AsyncAnswer(self._http, self._resume(turn, start))
-
     async def stop(self, turn: str) -> bool:
-        """Stop a turn; see `Client.stop`."""
+        """Stops a turn. Returns `False` if it had already ended.
+
+        Args:
+            turn: The ID of the turn.
+
+        Raises:
+            RefusedError: The server does not know the turn, or refuses to stop it.
+            DisconnectedError: The server cannot be reached.
+        """
         return await self._call(self._routes.stop(turn), "stopped")
 
     async def answer(self, turn: str, request_id: str, response: object) -> bool:
-        """Answer a question of a turn; see `Client.answer`."""
+        """Answers the question of an `input_requested` event. Returns `False` if it had the same answer before.
+
+        Args:
+            turn: The ID of the turn.
+            request_id: The `request_id` of the event.
+            response: One of the event's `options`, or any JSON if it has none.
+
+        Raises:
+            RefusedError: The answer was not accepted, for example with code `ask_over` or
+                `answer_invalid`.
+            DisconnectedError: The server cannot be reached.
+        """
         return await self._call(self._routes.answer(turn, request_id, response), "accepted")
 
     async def _call(self, request: Request, member: str) -> bool:
@@ -316,7 +370,7 @@ class AsyncClient(_Asking):
             raise _lost(error) from error
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Closes the connections."""
         await self._http.close()
 
     async def __aenter__(self: _AsyncClient) -> _AsyncClient:

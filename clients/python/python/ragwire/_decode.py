@@ -64,18 +64,31 @@ class Decoder:
         max_trailer_bytes: Optional[int] = None,
         answer_nodes: Collection[str] = (),
     ) -> None:
-        """`max_line_bytes` (default: 262144) limits an event, `max_trailer_bytes` (default: 1048576) the end.
+        """Creates the decoder of a stream that has not begun.
 
-        On the wire `langgraph`, text of nodes that `answer_nodes` lacks is a thought; by default
-        the text of every node is the answer. Raises ValueError for an unknown wire or a limit below 1.
+        Args:
+            wire: The wire of the stream, one of `ragwire.DECODED_WIRES`.
+            max_line_bytes: The maximum size of an event, in bytes. Default: 262,144.
+            max_trailer_bytes: The maximum size of the end of a turn, in bytes. Default: 1,048,576.
+            answer_nodes: On the wire `langgraph`, the nodes whose text is the answer; that of others
+                is a thought. Default: all nodes.
+
+        Raises:
+            ValueError: The wire is unknown, or a limit is below 1.
         """
         self._decoder = _ragwire.Decoder(wire, max_line_bytes, max_trailer_bytes, list(answer_nodes))
 
     def feed(self, chunk: Chunk) -> list[Item]:
-        """Take the next bytes and return the items that they complete.
+        """Takes the next bytes and returns the items that they complete.
 
-        Bytes after an error are ignored; `finish` raises it. Raises TypeError for anything but
-        bytes, and ValueError after `finish`.
+        Bytes after an error are ignored; `finish` raises it.
+
+        Args:
+            chunk: The next bytes, cut anywhere.
+
+        Raises:
+            TypeError: The chunk is not bytes.
+            ValueError: `finish` was called before.
         """
         return self._decoder.feed(chunk)
 
@@ -85,10 +98,11 @@ class Decoder:
         return self._decoder.has_failed
 
     def finish(self) -> Generator[Item, None, None]:
-        """Yield the last items and report the end of the bytes.
+        """Yields the last items and reports the end of the bytes.
 
-        Raises DecodeError if the stream broke a rule, and TruncatedError if it ended early; both
-        after the last items.
+        Raises:
+            DecodeError: The stream broke a rule; after the last items.
+            TruncatedError: The stream ended early; after the last items.
         """
         items, status, code, message = self._decoder.finish()
         yield from items
@@ -124,21 +138,25 @@ def decode(
     max_trailer_bytes: Optional[int] = None,
     answer_nodes: Collection[str] = (),
 ) -> Union[Generator[Item, None, None], AsyncGenerator[Item, None]]:
-    """Yield the items of a stream as they arrive; the last one of a complete stream is an `EndItem`.
+    """Yields the items of a stream as they arrive; the last one of a complete stream is an `EndItem`.
 
-    `chunks` is an iterable of bytes, an async iterable of bytes, or an open response of httpx or
-    aiohttp; the result is an iterator or an async iterator accordingly. For a response of
-    `httpx.AsyncClient` pass `response.aiter_bytes()`. Closing the iterator closes `chunks`.
-    `Decoder` describes the options.
+    Closing the iterator closes `chunks`. What `chunks` raises passes through.
 
-    Raises, after the items that came before:
+    Args:
+        wire: The wire of the stream, one of `ragwire.DECODED_WIRES`.
+        chunks: An iterable of bytes, an async iterable of bytes, or an open response of httpx or
+            aiohttp; the result is an iterator or an async iterator accordingly. For a response of
+            `httpx.AsyncClient` pass `response.aiter_bytes()`.
+        max_line_bytes: The maximum size of an event, in bytes. Default: 262,144.
+        max_trailer_bytes: The maximum size of the end of a turn, in bytes. Default: 1,048,576.
+        answer_nodes: On the wire `langgraph`, the nodes whose text is the answer; that of others is
+            a thought. Default: all nodes.
 
-    - DecodeError if the stream breaks a rule of the wire,
-    - TruncatedError if it ends before its end,
-    - whatever `chunks` raises.
-
-    Raises at once: ValueError for an unknown wire or a limit below 1; TypeError if `chunks` is not
-    one of these kinds. A chunk that is not bytes is a TypeError too.
+    Raises:
+        DecodeError: The stream breaks a rule of the wire; after the items that came before.
+        TruncatedError: The stream ended before its end; after the items that came before.
+        ValueError: The wire is unknown, or a limit is below 1.
+        TypeError: `chunks` is none of these kinds, or a chunk is not bytes.
     """
     decoder = Decoder(
         wire, max_line_bytes=max_line_bytes, max_trailer_bytes=max_trailer_bytes, answer_nodes=answer_nodes

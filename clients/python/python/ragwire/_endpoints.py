@@ -17,9 +17,10 @@ from urllib.parse import quote
 from ragwire import _ragwire
 from ragwire._errors import OptionError, Refusal
 from ragwire._exchange import serve
+from ragwire._observer import Observer
 from ragwire._orchestrator import Answer, adapt
 from ragwire._ragwire import Exchange, Journal, Service, Sessions, TurnGroup
-from ragwire._types import Message, Receive, Scope, Send
+from ragwire._types import Receive, Scope, Send
 from ragwire._websocket import serve_websocket
 
 __all__ = ["Endpoints", "owner_header"]
@@ -53,6 +54,9 @@ _MAX_OWNER_BYTES = 1024
 # Options that are lists of strings.
 _LISTS = ("protocols", "pass_headers", "openai_parameters", "allow_origins", "allow_hosts")
 
+# Options that may still have to be opened or connected.
+_STORES = ("journal", "sessions", "records")
+
 
 class Endpoints:
     """Serves an orchestrator in every protocol, as an ASGI app.
@@ -75,6 +79,7 @@ class Endpoints:
         *,
         journal: Journal | Awaitable[Journal] | None = None,
         sessions: Sessions | Awaitable[Sessions] | None = None,
+        records: Sessions | Awaitable[Sessions] | None = None,
         turns: TurnGroup | None = None,
         owner: Owner | None = None,
         protocols: Iterable[Protocol | str] | None = None,
@@ -88,6 +93,7 @@ class Endpoints:
         allow_origins: Iterable[str] = (),
         allow_hosts: Iterable[str] = (),
         list_anonymous: bool = False,
+        observer: Observer | None = None,
         disconnect_grace: float = 30.0,
         max_question_bytes: int = 8 << 10,
         body_timeout: float = 30.0,
@@ -96,6 +102,7 @@ class Endpoints:
         client_share: int = 50,
         max_attachment_bytes: int = 8 << 20,
         max_sockets: int = 900,
+        pad_to: int = 0,
         keep_alive: float | None = 15.0,
         idle: float | None = 120.0,
         total: float | None = 600.0,
@@ -110,6 +117,9 @@ class Endpoints:
             journal: The record of turns, from which they are resumed, stopped and answered.
                 Default: in memory. `Journal.redis(url)` is connected with the first request.
             sessions: The store of conversations. Default: in memory.
+            records: The store of the finished turns of those conversations, which a page reads to
+                show them again: a separate store, with the limits of `record_limits`. Default: in
+                memory.
             turns: Limits how many turns run and wait. Default: 64 of each. A group of your own
                 needs `max_per_owner=1`: that answers one question of a session at a time.
             owner: Determines the owner of a request from its ASGI scope: a name of at most 1,024
@@ -133,6 +143,8 @@ class Endpoints:
             allow_hosts: Host names of this server, without a port, whose own pages may use MCP.
             list_anonymous: Lets anonymous callers list the sessions of all anonymous callers. Only
                 for a server with one user.
+            observer: A function that gets the `FinishedTurn` of each turn after its end, for metrics.
+                It is called on the event loop, so it must not block.
             disconnect_grace: How many seconds a turn continues without readers if its client can
                 reconnect. 0 stops it at once.
             max_question_bytes: The longest question, in bytes of UTF-8.
@@ -145,6 +157,9 @@ class Endpoints:
                 `turns` has limits of its own.
             max_attachment_bytes: How many bytes more a request with files may have.
             max_sockets: The maximum number of open WebSockets.
+            pad_to: What the pieces of a stream are padded to, in bytes, so that their sizes do not
+                reveal the texts; at most 4,096, and 0 for no padding. The last piece, the logs of Eve's
+                sessions, the WebSocket and the wires of Ollama and TrustGraph are not padded.
             keep_alive: After how many seconds of silence a filler is sent; `None` for never.
             idle: For how many seconds the orchestrator may be silent; `None` for any time.
             total: For how many seconds a turn may run; `None` for any time.
@@ -160,6 +175,7 @@ class Endpoints:
         options: dict[str, Any] = {
             "journal": journal,
             "sessions": sessions,
+            "records": records,
             "turns": turns,
             "protocols": protocols,
             "prefix": prefix,
@@ -172,6 +188,7 @@ class Endpoints:
             "allow_origins": allow_origins,
             "allow_hosts": allow_hosts,
             "list_anonymous": list_anonymous,
+            "observer": observer,
             "disconnect_grace": disconnect_grace,
             "max_question_bytes": max_question_bytes,
             "body_timeout": body_timeout,
@@ -180,6 +197,7 @@ class Endpoints:
             "client_share": client_share,
             "max_attachment_bytes": max_attachment_bytes,
             "max_sockets": max_sockets,
+            "pad_to": pad_to,
             "keep_alive": keep_alive,
             "idle": idle,
             "total": total,
@@ -196,11 +214,14 @@ class Endpoints:
         self._options = options
         self._service: Service | None = None
         self._building: asyncio.Future[Service] | None = None
-        if not inspect.isawaitable(journal) and not inspect.isawaitable(sessions):
-            self._service = Service(self._run, options)
-        else:
+        if any(inspect.isawaitable(options[store]) for store in _STORES):
             # Reports a mistake now instead of with the first request.
-            Service(self._run, {**options, "journal": None, "sessions": None})
+            Service(self._run, self._without_stores())
+        else:
+            self._service = Service(self._run, options)
+
+    def _without_stores(self) -> dict[str, Any]:
+        return {**self._options, **dict.fromkeys(_STORES)}
 
     async def _built(self) -> Service:
         """Connects the journal and the sessions, once."""
@@ -218,7 +239,7 @@ class Endpoints:
 
     async def _build(self) -> Service:
         options = dict(self._options)
-        for name in ("journal", "sessions"):
+        for name in _STORES:
             if inspect.isawaitable(options[name]):
                 # Stored at once, because a coroutine is awaited only once.
                 self._options[name] = options[name] = await options[name]
@@ -289,19 +310,16 @@ class Endpoints:
             return Refusal(500, "internal", "The server failed. Please retry.", recoverable=True)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
-        while True:
-            message: Message = await receive()
-            if message["type"] == "lifespan.startup":
-                try:
-                    await self._built()
-                except Exception as error:
-                    await send({"type": "lifespan.startup.failed", "message": str(error)})
-                    return
-                await send({"type": "lifespan.startup.complete"})
-            else:
-                await self._end()
-                await send({"type": "lifespan.shutdown.complete"})
-                return
+        await receive()
+        try:
+            await self._built()
+        except Exception as error:
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self._end()
+        await send({"type": "lifespan.shutdown.complete"})
 
     async def _end(self) -> None:
         await self.shut_down()
@@ -318,6 +336,9 @@ class Endpoints:
     async def lifespan(self, app: object = None) -> AsyncIterator[None]:
         """Connects, and shuts down at the end: `FastAPI(lifespan=endpoints.lifespan)`.
 
+        Args:
+            app: The application, which FastAPI passes; it is not used.
+
         Raises:
             RedisError: The journal or the sessions cannot be used.
             SessionError: The sessions cannot be used.
@@ -328,10 +349,34 @@ class Endpoints:
         finally:
             await self._end()
 
+    @staticmethod
+    def record_limits(
+        *, max_sessions: int = 1000, max_messages: int = 50, max_bytes: int = 64 << 10, max_age: float = 86400.0
+    ) -> dict[str, Any]:
+        """Returns the options of the store for `records`: `Sessions.open(path, **Endpoints.record_limits())`.
+
+        Args:
+            max_sessions: As for the store of the conversations.
+            max_messages: As for the store of the conversations.
+            max_bytes: As for the store of the conversations, in bytes.
+            max_age: As for the store of the conversations, in seconds.
+        """
+        return _ragwire.record_limits(
+            {"max_sessions": max_sessions, "max_messages": max_messages, "max_bytes": max_bytes, "max_age": max_age}
+        )
+
+    @staticmethod
+    def max_state_bytes(max_question_bytes: int) -> int:
+        """Returns the `max_state_bytes` that `sessions` need with longer questions than by default, in bytes.
+
+        Args:
+            max_question_bytes: The option of the endpoints, in bytes.
+        """
+        return _ragwire.max_state_bytes(max_question_bytes)
+
     def openapi(self) -> dict[str, Any]:
         """Returns the OpenAPI document of the routes."""
-        options = {**self._options, "journal": None, "sessions": None}
-        service = self._service or Service(self._run, options)
+        service = self._service or Service(self._run, self._without_stores())
         return cast("dict[str, Any]", json.loads(service.openapi()))
 
 
@@ -373,6 +418,9 @@ def owner_header(name: str) -> Callable[[Scope], str]:
 
     It refuses a request with 401 if the header is missing, empty, not UTF-8, longer than 1,024
     bytes, or present twice. Only use a header that a proxy in front of the server sets.
+
+    Args:
+        name: The name of the header, such as `x-user`.
     """
     key = name.lower().encode("ascii")
 

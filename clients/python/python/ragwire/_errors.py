@@ -50,6 +50,8 @@ class Failure(Error):
     only logged, and the user gets a general message.
 
     Attributes:
+        code: A stable name for programs, such as `quota`.
+        message: What the user reads, in a sentence.
         recoverable: Whether the same request may succeed later.
     """
 
@@ -65,6 +67,9 @@ class Refusal(Failure):
 
     Attributes:
         status: The HTTP status.
+        code: A stable name for programs, such as `unauthorized`.
+        message: What the client reads, in a sentence.
+        recoverable: Whether the same request may succeed later.
     """
 
     status: int

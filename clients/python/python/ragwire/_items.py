@@ -15,16 +15,25 @@ Phase = Literal["events", "text", "trailer"]
 
 @dataclass(slots=True)
 class TextItem:
-    """A piece of the answer, never empty."""
+    """A piece of the answer.
+
+    Attributes:
+        text: The piece, never empty.
+        index: The frame's index, on the wires `sse` and `ndjson`.
+    """
 
     text: str
     index: Optional[int] = None
-    """The frame's index, on the wires `sse` and `ndjson`."""
 
 
 @dataclass(slots=True)
 class EventItem:
-    """An event of the vocabulary, with the members that its type lists."""
+    """An event of the vocabulary.
+
+    Attributes:
+        event: The event, with the members that its type in `ragwire.events` lists.
+        index: The frame's index, on the wires `sse` and `ndjson`.
+    """
 
     event: Event
     index: Optional[int] = None
@@ -37,13 +46,18 @@ class EventItem:
 
 @dataclass(slots=True)
 class CustomItem:
-    """An event of the application, or one whose members do not fit the vocabulary."""
+    """An event of the application, or one whose members do not fit the vocabulary.
+
+    Attributes:
+        name: The event's name.
+        data: JSON; an empty dictionary if the stream has no data.
+        timestamp: When it was emitted, as RFC 3339 in UTC.
+        index: The frame's index, on the wires `sse` and `ndjson`.
+    """
 
     name: str
     data: Any
-    """JSON; an empty dictionary if the stream has no data."""
     timestamp: Optional[str] = None
-    """RFC 3339, UTC."""
     index: Optional[int] = None
 
 
@@ -52,24 +66,35 @@ class SnapshotItem:
     """Replaces everything that was shown of the turn: the answer so far, and the last state of each step.
 
     A reader that resumes too late, or falls behind, may get one.
+
+    Attributes:
+        text: The answer so far.
+        events: The last state of each step.
+        events_dropped: The number of events that it leaves out.
+        index: The index of the last frame that it replaces.
     """
 
     text: str
     events: list[Union[EventItem, CustomItem]]
     events_dropped: int = 0
-    """The number of events that it leaves out."""
     index: Optional[int] = None
-    """The index of the last frame that it replaces."""
 
 
 @dataclass(slots=True)
 class EndItem:
-    """The end of the turn; the last item of a complete stream."""
+    """The end of the turn; the last item of a complete stream.
+
+    Attributes:
+        status: How the turn ended.
+        metadata: Citations, tools and usage; `members` has the application's own too.
+        error: Set if the status is `failed`.
+        timing: When the turn ended, and how many milliseconds it took, if the stream has it.
+        index: The frame's index, on the wires `sse` and `ndjson`.
+    """
 
     status: Literal["completed", "failed", "stopped"]
     metadata: MetadataRecord
     error: Optional[FailureRecord] = None
-    """Set if the status is `failed`."""
     timing: Optional[Timing] = None
     index: Optional[int] = None
 
@@ -95,7 +120,11 @@ class DecodeError(ReadError):
 
 
 class TruncatedError(ReadError):
-    """The stream ended before its end, so the answer is not complete. `code` is `truncated`."""
+    """The stream ended before its end, so the answer is not complete. `code` is `truncated`.
+
+    Attributes:
+        phase: How far the stream had come.
+    """
 
     phase: Phase
 
@@ -108,14 +137,17 @@ class TruncatedError(ReadError):
 
 
 class RefusedError(ReadError):
-    """The server refused a request. `code` is the server's, such as `busy`, `unknown_turn` or `gone`."""
+    """The server refused a request. `code` is the server's, such as `busy`, `unknown_turn` or `gone`.
+
+    Attributes:
+        status: The HTTP status.
+        recoverable: Whether the same request may succeed later.
+        retry_after: How long to wait before that, in seconds, if the server says so.
+    """
 
     status: int
-    """The HTTP status."""
     recoverable: bool
-    """Whether the same request may succeed later."""
     retry_after: Optional[float]
-    """How long to wait before that, in seconds, if the server says so."""
 
     def __init__(
         self, status: int, code: str, message: str, recoverable: bool = True, retry_after: Optional[float] = None
@@ -132,7 +164,9 @@ class RefusedError(ReadError):
 class DisconnectedError(ReadError):
     """The connection was lost and could not be restored; `code` is `disconnected`.
 
-    `turn` and `index` say where `Client.resume` continues, if the turn can be resumed.
+    Attributes:
+        turn: The ID with which `Client.resume` continues, if the turn can be resumed.
+        index: The frame from which it continues.
     """
 
     turn: Optional[str]
@@ -148,8 +182,10 @@ class DisconnectedError(ReadError):
 
 
 def withdraw(text: str, kept: int) -> str:
-    """Return the answer without the text that a `retract` event takes back.
+    """Returns the answer without the text that a `retract` event takes back.
 
-    `kept` is the event's number of characters that stay.
+    Args:
+        text: The answer so far.
+        kept: The event's member `kept`: the number of characters that stay.
     """
     return text[:kept]

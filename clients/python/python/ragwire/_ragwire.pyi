@@ -9,6 +9,7 @@ from typing_extensions import NotRequired
 
 from ragwire._errors import Refusal
 from ragwire._items import Item
+from ragwire._observer import Observer
 from ragwire._orchestrator import Answer
 from ragwire._response import Response
 from ragwire.events import CitationRecord, ClaimCheck, CragDetail, FailureRecord, Levels, Source, Triple
@@ -89,6 +90,11 @@ class Event:
     Typed events have the members that `ragwire.events` documents. Every other name is an event of
     the application, whose data is any JSON: `Event("my_step", {"n": 1})`.
 
+    Args:
+        name: One of `Event.NAMES`, or a name of your own.
+        data: The data of an event of your own: any JSON. Default: the members.
+        members: The members of a typed event.
+
     Raises:
         EventError: A member is missing, unknown or has the wrong type, or the name is invalid.
         TypeError: The data is not JSON.
@@ -98,7 +104,8 @@ class Event:
     """The names of the typed events."""
     def __new__(cls, name: str, data: Any = None, /, **members: Any) -> Event: ...
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name of the event."""
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON of the event, with its name as `event`."""
 
@@ -107,14 +114,16 @@ class Metadata:
     """The metadata at the end of a turn, which an orchestrator returns.
 
     Args:
-        citations: Evidence for the answer, in the order of the citation numbers in the text.
-        tools_used: Names of the tools that were used.
-        mode: How the answer was retrieved, for example `hybrid`.
-        usage: The resources that the turn consumed.
+        citations: Evidence for the answer, in the order of the citation numbers in the text, as
+            `ragwire.events.CitationRecord`. Default: none.
+        tools_used: Names of the tools that were used. Default: none.
+        mode: How the answer was retrieved, for example `hybrid`. Default: the mode of the turn.
+        usage: The resources that the turn consumed, as `ragwire.events.UsageRecord`.
         extra: Members that the application adds; any JSON.
 
     Raises:
         OptionError: A citation or the usage is invalid.
+        TypeError: A member is not JSON.
     """
 
     def __new__(
@@ -127,15 +136,20 @@ class Metadata:
         **extra: Any,
     ) -> Metadata: ...
     @property
-    def citations(self) -> list[CitationRecord]: ...
+    def citations(self) -> list[CitationRecord]:
+        """Evidence for the answer, in the order of the citation numbers in the text."""
     @property
-    def tools_used(self) -> list[str]: ...
+    def tools_used(self) -> list[str]:
+        """The names of the tools that were used."""
     @property
-    def mode(self) -> str | None: ...
+    def mode(self) -> str | None:
+        """How the answer was retrieved, if that is known."""
     @property
-    def usage(self) -> UsageRecord | None: ...
+    def usage(self) -> UsageRecord | None:
+        """The resources that the turn consumed, if they are known."""
     @property
-    def extra(self) -> dict[str, Any]: ...
+    def extra(self) -> dict[str, Any]:
+        """Members that the application added."""
     @property
     def events_dropped(self) -> int:
         """The number of events that a policy or a limit kept off the wire."""
@@ -143,6 +157,18 @@ class Metadata:
 @final
 class Question:
     """A question, with everything that an orchestrator may use to answer it. `repr` has no text.
+
+    Endpoints create it from a request of any protocol. Tests and routes of your own create it with
+    these members:
+
+    Args:
+        prompt: The question itself.
+        history: The earlier messages of the conversation, oldest first.
+        owner: Whose question it is; empty if anonymous.
+        mode: How to answer, if the client chose a mode.
+        effort: How much work to spend.
+        attachments: Files that the client sent.
+        options: Options that only some protocols have; see the property `options`.
 
     Raises:
         OptionError: A member is unknown or has the wrong type.
@@ -160,7 +186,8 @@ class Question:
         options: Mapping[str, Any] = {},
     ) -> Question: ...
     @property
-    def prompt(self) -> str: ...
+    def prompt(self) -> str:
+        """The question itself."""
     @property
     def history(self) -> list[MessageRecord]:
         """The earlier messages of the conversation, oldest first, without this question."""
@@ -215,9 +242,25 @@ class Sink:
     """
 
     def text(self, text: str, /) -> Awaitable[None]:
-        """Sends a piece of the answer."""
+        """Sends a piece of the answer.
+
+        Args:
+            text: Any length; more than 16 KiB are sent in pieces.
+
+        Raises:
+            SendError: The turn has ended.
+            TypeError: The piece is not a `str`.
+        """
     def send(self, item: str | Event, /) -> Awaitable[None]:
-        """Sends a piece of the answer or an event."""
+        """Sends a piece of the answer or an event.
+
+        Args:
+            item: A piece of the answer, or an event.
+
+        Raises:
+            SendError: The turn has ended, or the event is larger than `max_event_bytes`.
+            TypeError: The item is neither a `str` nor an `Event`.
+        """
     @overload
     def event(
         self,
@@ -497,6 +540,12 @@ class Sink:
         Typed events have the members that `ragwire.events` documents. Every other name is an event
         of the application, whose data is any JSON.
 
+        Args:
+            name: One of `Event.NAMES`, whose members follow as keyword arguments, or a name of your
+                own.
+            data: The data of an event of your own.
+            members: The members of a typed event.
+
         Raises:
             EventError: A member is missing, unknown or has the wrong type.
             SendError: The turn has ended.
@@ -515,11 +564,16 @@ class Sink:
         """Asks a human and waits for the answer. On a thread it blocks and returns the answer itself.
 
         Args:
+            prompt: The question.
             kind: `approval`, whose options are `Approve` and `Reject`; `choice`, the default with
                 options; `text`, the default without; or one that your frontend knows.
-            request_id: Names the question in its answer: 1 to 128 bytes.
+            options: The answers to choose from. Default: those of the kind.
+            request_id: Names the question in its answer: 1 to 128 bytes. Default: a random one.
             within: For how many seconds it waits. The idle limit does not count meanwhile.
             shown_elsewhere: Asks even if the reader's wire cannot show it in time.
+
+        Returns:
+            The answer: for an approval and a choice one of the options, otherwise any JSON.
 
         Raises:
             AskError: The question was not answered in time, or cannot be shown.
@@ -536,6 +590,16 @@ class Sink:
         shown_elsewhere: bool = False,
     ) -> Awaitable[Literal["authorized", "declined", "failed", "timed_out"]]:
         """Requests the user's consent at `auth_url` and waits for the outcome.
+
+        On a thread it blocks and returns the outcome itself.
+
+        Args:
+            connection: The name of the service, as the user knows it.
+            auth_url: The page on which the user consents.
+            description: Why the consent is needed. Default: none.
+            request_id: Names the request in its outcome: 1 to 128 bytes. Default: a random one.
+            within: For how many seconds it waits. The idle limit does not count meanwhile.
+            shown_elsewhere: Requests it even if the reader's wire cannot show it in time.
 
         Raises:
             AskError: The request cannot be shown.
@@ -575,6 +639,7 @@ class Turn:
         owner: str | None = None,
         lane: str | None = None,
         client: str | None = None,
+        observer: Observer | None = None,
         on_disconnect: Literal["cancel", "run_to_end"] | float = "cancel",
         commit_on: Literal["first_frame", "first_text"] = "first_frame",
         commit_after: float | None = None,
@@ -591,11 +656,14 @@ class Turn:
         """Starts the orchestrator as a task of the running event loop.
 
         Args:
+            answer: An orchestrator, as for `Endpoints`.
+            question: What it answers: a `Question`, or only its prompt. Default: an empty question.
             journal: Records the turn, so that it can be resumed.
             group: Limits how many turns run and wait.
             owner: Who may resume and stop the turn.
             lane: The name by which the group's limit per owner counts, instead of the owner.
             client: The name by which the group's limits per client count, such as an address.
+            observer: A function that gets the `FinishedTurn` after its end, on the event loop.
             on_disconnect: What happens to a turn with a journal when its last reader disconnects; a
                 number of seconds stops it after that time.
             commit_on: What begins the response. Before that, a failure raises `Rejected`.
@@ -614,15 +682,17 @@ class Turn:
             ForkError: The process was forked after ragwire was used.
             OptionError: An option has an invalid value.
             RuntimeError: No event loop runs on this thread.
+            TypeError: `answer` cannot be called with a question and a sink.
         """
     def commit(self) -> Awaitable[Turn]:
         """Waits until the response begins, and returns the turn.
 
         Raises:
             Rejected: The turn failed or was refused before; it has the status of the response.
+            RuntimeError: The turn was committed before.
         """
     def response(
-        self, wire: _WireName | str = "framed", *, model: str = "ragwire", thread_id: str = ""
+        self, wire: _WireName | str = "framed", *, model: str = "ragwire", thread_id: str = "", pad_to: int = 0
     ) -> Response:
         """Returns the streaming response: an ASGI app, and Starlette's `Response` where it is installed.
 
@@ -630,16 +700,32 @@ class Turn:
             wire: One of `ragwire.WIRES`; `-` and `_` are the same.
             model: The name of the model, which the wires of OpenAI and Ollama write.
             thread_id: The thread, which the wires of AG-UI and LangGraph write.
+            pad_to: What the pieces of the stream are padded to, in bytes, so that their sizes do not
+                reveal the texts; at most 4,096, and 0 for no padding. The last piece and the wires of
+                Ollama and TrustGraph are not padded.
+
+        Raises:
+            OptionError: The wire is unknown.
+            RuntimeError: The turn is not committed, or was read before.
         """
     def collect(self) -> Awaitable[Collected]:
-        """Reads the turn to its end: at most 4 MiB of text and 10,000 events."""
+        """Reads the turn to its end: at most 4 MiB of text and 10,000 events.
+
+        Raises:
+            RuntimeError: The turn is not committed, was read before, or is larger.
+        """
     def stop(self) -> bool:
         """Stops the turn. Returns `False` if it has already ended."""
     def answer(self, request_id: str, answer: Any) -> None:
         """Answers an open question. Check first that the client may.
 
+        Args:
+            request_id: The ID of the question, as in its event `input_requested`.
+            answer: One of the options, or any JSON if there are none.
+
         Raises:
-            AnswerError: The answer was not accepted.
+            AnswerError: The answer was not accepted: the question is unknown, is over, or has other
+                options.
         """
     def open_questions(self) -> list[OpenQuestion]:
         """Returns the questions that wait for a human."""
@@ -652,10 +738,14 @@ class Journal:
     """The record of turns, from which they are resumed, stopped and answered.
 
     Args:
-        max_turn_bytes: What one turn may take in memory; its oldest frames are dropped for it.
+        max_turn_bytes: What one turn may take in memory, in bytes; its oldest frames are dropped
+            for it.
         max_turns: The maximum number of turns.
-        max_bytes: What all turns together may take in memory.
+        max_bytes: What all turns together may take in memory, in bytes.
         keep: For how many seconds a turn is stored after its end.
+
+    Raises:
+        OptionError: An option is unknown or has an invalid value.
     """
 
     def __new__(
@@ -688,6 +778,10 @@ class Journal:
 
         Args:
             url: `redis://[user:password@]host[:port][/database]` or `unix:///path/of/the.sock`.
+            max_turn_bytes: What one turn may take, in bytes; its oldest frames are dropped for it.
+            max_turns: The maximum number of turns that this process serves.
+            max_bytes: What the turns that this process serves may take in its memory, in bytes.
+            keep: For how many seconds a turn is stored after its end.
             prefix: Begins every key, so that several services can share a server. The same on all hosts.
             lease: Within how many seconds readers on other hosts learn that a turn's host has died. The
                 same on all hosts.
@@ -699,32 +793,63 @@ class Journal:
                 may lose more.
 
         Raises:
+            OptionError: An option is unknown or has an invalid value.
             RedisError: The address or the prefix is invalid, or the server cannot be used.
         """
     def resume(self, turn_id: str, *, owner: str = "", index: int = 0) -> Awaitable[Turn]:
         """Returns the turn from the frame `index` on, for a further reader.
 
+        Args:
+            turn_id: The ID of the turn: 32 hexadecimal digits.
+            owner: Who reads it. The turn is unknown to everyone but its owner.
+            index: The first frame to read; 0 is the beginning.
+
         Raises:
-            Rejected: The turn is unknown, or the frames are gone.
+            OptionError: The ID has not 32 hexadecimal digits.
+            Rejected: The turn is unknown, the journal has dropped those frames, or Redis cannot be
+                reached.
         """
     def stop(self, turn_id: str, *, owner: str = "") -> Awaitable[bool]:
         """Stops a turn. Returns `False` if it has already ended.
 
+        Args:
+            turn_id: The ID of the turn: 32 hexadecimal digits.
+            owner: Who stops it. The turn is unknown to everyone but its owner.
+
         Raises:
-            Rejected: The turn is unknown.
+            OptionError: The ID has not 32 hexadecimal digits.
+            Rejected: The turn is unknown, or Redis cannot be reached.
         """
     def answer(self, turn_id: str, request_id: str, answer: Any, *, owner: str = "") -> Awaitable[None]:
         """Answers an open question of a turn.
 
+        Args:
+            turn_id: The ID of the turn: 32 hexadecimal digits.
+            request_id: The ID of the question, as in its event `input_requested`.
+            answer: One of the options, or any JSON if there are none.
+            owner: Who answers. The turn is unknown to everyone but its owner.
+
         Raises:
-            AnswerError: The answer was not accepted.
+            AnswerError: The answer was not accepted: the turn or the question is unknown, the
+                question is over or has other options, or Redis cannot be reached.
+            OptionError: The ID has not 32 hexadecimal digits.
         """
     def latest(self, lane: str, *, owner: str = "") -> Awaitable[str | None]:
-        """Returns the ID of the newest turn of a lane."""
+        """Returns the ID of the newest turn of a lane, or `None` if there is no turn.
+
+        Args:
+            lane: The name of the lane, as in `Turn.start`.
+            owner: Whose turn it is.
+
+        Raises:
+            Rejected: Redis cannot be reached.
+        """
     @property
-    def turns(self) -> int: ...
+    def turns(self) -> int:
+        """The number of turns that this process has recorded."""
     @property
-    def bytes(self) -> int: ...
+    def bytes(self) -> int:
+        """What those turns take in memory, in bytes."""
 
 @final
 class Sessions:
@@ -733,10 +858,13 @@ class Sessions:
     Args:
         max_sessions: The maximum number of sessions of all owners.
         max_messages: The maximum number of messages of a session; the oldest are dropped.
-        max_bytes: The maximum size of the text of a session's messages.
-        max_state_bytes: The maximum size of the application's own state of a session. Default: what
-            the sessions of Eve need.
+        max_bytes: The maximum size of the text of a session's messages, in bytes.
+        max_state_bytes: The maximum size of the application's own state of a session, in bytes.
+            Default: what the sessions of Eve need.
         max_age: For how many seconds an unchanged session is stored.
+
+    Raises:
+        OptionError: An option is unknown or has an invalid value.
     """
 
     def __new__(
@@ -760,7 +888,19 @@ class Sessions:
     ) -> Awaitable[Sessions]:
         """Opens a file, which one process at a time may use.
 
+        Await it, or pass the awaitable to `Endpoints`, which opens it with the first request.
+
+        Args:
+            path: The file; it is created if it does not exist.
+            max_sessions: The maximum number of sessions of all owners.
+            max_messages: The maximum number of messages of a session; the oldest are dropped.
+            max_bytes: The maximum size of the text of a session's messages, in bytes.
+            max_state_bytes: The maximum size of the application's own state of a session, in bytes.
+                Default: what the sessions of Eve need.
+            max_age: For how many seconds an unchanged session is stored.
+
         Raises:
+            OptionError: An option is unknown or has an invalid value.
             SessionError: The file cannot be used.
         """
     @staticmethod
@@ -780,9 +920,29 @@ class Sessions:
         response_timeout: float = 2.0,
         require: Literal["none", "every_second", "always"] = "none",
     ) -> Awaitable[Sessions]:
-        """Connects to a Redis server; `Journal.redis` explains the options.
+        """Connects to a Redis server, which several hosts share.
+
+        Await it, or pass the awaitable to `Endpoints`, which connects with the first request.
+
+        Args:
+            url: `redis://[user:password@]host[:port][/database]` or `unix:///path/of/the.sock`.
+            max_sessions: The maximum number of sessions of all owners.
+            max_messages: The maximum number of messages of a session; the oldest are dropped.
+            max_bytes: The maximum size of the text of a session's messages, in bytes.
+            max_state_bytes: The maximum size of the application's own state of a session, in bytes.
+                Default: what the sessions of Eve need.
+            max_age: For how many seconds an unchanged session is stored.
+            prefix: Begins every key. The same on all hosts.
+            lease: As for `Journal.redis`, in seconds.
+            retry: For how many seconds an unreachable server is tried again.
+            call_timeout: As for `Journal.redis`, in seconds.
+            connect_timeout: The longest time to connect, in seconds.
+            response_timeout: The longest time for one response, in seconds.
+            require: How the server must store its data; `every_second` and `always` refuse one that
+                may lose more.
 
         Raises:
+            OptionError: An option is unknown or has an invalid value.
             RedisError: The address or the prefix is invalid.
             SessionError: The server cannot be used.
         """
@@ -797,8 +957,13 @@ class TurnGroup:
         queue_timeout: After how many seconds a waiting turn fails.
         max_per_owner: The maximum number of running turns of one owner or lane; `None` for any
             number. `Endpoints` needs 1: its lanes are sessions.
-        max_active_per_client: The maximum number of running turns of one client.
-        max_queued_per_client: The maximum number of turns of one client on the waiting list.
+        max_active_per_client: The maximum number of running turns of one client; `None` for any
+            number.
+        max_queued_per_client: The maximum number of turns of one client on the waiting list; `None`
+            for any number.
+
+    Raises:
+        OptionError: An option is unknown or has an invalid value.
     """
 
     def __new__(
@@ -812,9 +977,11 @@ class TurnGroup:
         max_queued_per_client: int | None = None,
     ) -> TurnGroup: ...
     @property
-    def active(self) -> int: ...
+    def active(self) -> int:
+        """The number of running turns."""
     @property
-    def queued(self) -> int: ...
+    def queued(self) -> int:
+        """The number of turns on the waiting list."""
     def shut_down(self) -> None:
         """Refuses new turns and ends all others with a failure."""
     def drained(self) -> Awaitable[None]:
@@ -858,6 +1025,12 @@ class WebSocket:
 
     def send(self, message: str | bytes) -> Awaitable[None]: ...
     def receive(self) -> Awaitable[str | bytes | tuple[int, str]]: ...
+
+def record_limits(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the options of a store of finished turns beside sessions with these options."""
+
+def max_state_bytes(max_question_bytes: int) -> int:
+    """Returns the size that the state of a session needs for questions of this size."""
 
 def protocol_names() -> list[str]: ...
 def defaults() -> dict[str, dict[str, Any]]:

@@ -33,6 +33,7 @@ class Response(_Response):
         status_code: The HTTP status.
         raw_headers: The headers, as ASGI has them.
         background: Awaited after the last byte; a `BackgroundTask` of Starlette.
+        body: The body of a rejection; empty for a stream, which is sent as it is made.
     """
 
     status_code: int
@@ -41,6 +42,12 @@ class Response(_Response):
     body: bytes | memoryview = b""
 
     def __init__(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        """Only `Turn.response` and `Rejected.response` create it.
+
+        Args:
+            status: The HTTP status.
+            headers: The headers, as ASGI has them.
+        """
         # Not `super().__init__`, which would render a body.
         self.status_code, self.raw_headers = status, headers
         self.background = None

@@ -34,20 +34,27 @@ RETRIED_STATUSES = frozenset({429, 502, 503, 504})
 
 @dataclass(frozen=True)
 class Retry:
-    """How a lost connection is restored. Any item that arrives resets the number of attempts."""
+    """How a lost connection is restored. Any item that arrives resets the number of attempts.
+
+    Attributes:
+        attempts: Attempts in a row before `DisconnectedError` is raised; 0 never reconnects.
+        first_delay: The longest delay before the first attempt, in seconds; it doubles with each
+            attempt.
+        max_delay: The longest delay, in seconds.
+    """
 
     attempts: int = 8
-    """Attempts in a row before DisconnectedError is raised; 0 never reconnects."""
     first_delay: float = 0.25
-    """The longest delay before the first attempt, in seconds; it doubles with each attempt."""
     max_delay: float = 10.0
-    """The longest delay, in seconds."""
 
     def delay(self, attempt: int) -> float:
-        """Return the delay before an attempt, counted from 0, in seconds.
+        """Returns the delay before an attempt, in seconds.
 
         It is random between 0 and the attempt's longest delay, so that the clients of a server that
-        restarts do not all come back at once.
+        restarts do not reconnect all at once.
+
+        Args:
+            attempt: The number of attempts before it; the first is 0.
         """
         return random.uniform(0, min(self.max_delay, self.first_delay * 2.0 ** min(attempt, 32)))
 

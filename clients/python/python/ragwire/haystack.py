@@ -15,11 +15,17 @@ from ragwire.events import Source
 async def run(
     pipeline: Any, question: Question, sink: Sink, *, data: Mapping[str, Any], stream_from: Collection[str]
 ) -> Metadata:
-    """Stream a pipeline into `sink`; its documents are the sources and citations.
+    """Streams a pipeline; its documents are the sources and citations.
 
-    `data` is the pipeline's input, `stream_from` names the components whose text is the answer.
-    They wait while the reader is slow: `Pipeline.stream` would collect their text without a limit.
-    A reply that was not streamed is sent whole. Raises what the pipeline and the sink raise.
+    A reply that was not streamed is sent whole. What the pipeline and the sink raise passes through.
+
+    Args:
+        pipeline: The pipeline.
+        question: The question of the turn.
+        sink: The sink of the turn.
+        data: The pipeline's input.
+        stream_from: The names of the components whose text is the answer. They wait while the reader
+            is slow: `Pipeline.stream` would collect their text without a limit.
     """
     has_text = False
     seen: dict[str, str] = {}

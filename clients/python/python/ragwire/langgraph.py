@@ -22,14 +22,22 @@ async def run(
     config: Optional[Mapping[str, Any]] = None,
     answer_nodes: Collection[str] = (),
 ) -> Metadata:
-    """Stream a compiled graph into `sink`; return its citations, tools and tokens.
+    """Streams a compiled graph; returns its citations, tools and tokens.
 
     Model text is the answer, or a thought if `answer_nodes` lacks its node. Calls and results of
     tools are events, and so is what a node writes with `get_stream_writer`: a dictionary with a
     string `event` under that name, anything else as `custom`. Documents in the artifact of a tool
     message are sources and citations. An interrupt asks a human, and the run continues with the
-    answer; the graph needs a checkpointer for that. `input` defaults to the conversation as
-    `messages`, `config` to a new thread. Raises what the graph and the sink raise.
+    answer; the graph needs a checkpointer for that. What the graph and the sink raise passes
+    through.
+
+    Args:
+        graph: The compiled graph.
+        question: The question of the turn.
+        sink: The sink of the turn.
+        input: The input of the graph. Default: the conversation as `messages`.
+        config: The configuration of the run. Default: a new thread.
+        answer_nodes: The nodes whose text is the answer. Default: all nodes.
     """
     state: Any = input or {"messages": [*adapters.history(question), ("user", question.prompt)]}
     config = config or {"configurable": {"thread_id": str(uuid4())}}

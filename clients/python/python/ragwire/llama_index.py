@@ -15,12 +15,18 @@ _ASKED = {"prompt": "prefix", "options": "options", "kind": "kind"}
 
 
 async def run(workflow: Any, question: Question, sink: Sink, **start: Any) -> Metadata:
-    """Stream an agent or any other workflow into `sink`; return the tools it used.
+    """Streams an agent or any other workflow; returns the tools it used.
 
-    `start` is passed to `workflow.run` (default: the conversation as `user_msg` and
-    `chat_history`). An `InputRequiredEvent` asks a human. An event class of your own is an event
-    under its name. A result that was not streamed is the answer. Raises what the workflow and the
-    sink raise; a turn that is cancelled cancels the run.
+    An `InputRequiredEvent` asks a human. An event class of your own is an event under its name. A
+    result that was not streamed is the answer. What the workflow and the sink raise passes through;
+    a turn that is cancelled cancels the run.
+
+    Args:
+        workflow: The workflow.
+        question: The question of the turn.
+        sink: The sink of the turn.
+        start: The arguments of `workflow.run`. Default: the conversation as `user_msg` and
+            `chat_history`.
     """
     if not start:
         earlier = [ChatMessage(role=role, content=text) for role, text in history(question)]
@@ -54,7 +60,13 @@ async def run(workflow: Any, question: Question, sink: Sink, **start: Any) -> Me
 
 
 async def query(engine: Any, question: Question, sink: Sink) -> Metadata:
-    """Stream a query engine (`streaming=True`) into `sink`; its nodes are the sources and citations."""
+    """Streams a query engine; its nodes are the sources and citations.
+
+    Args:
+        engine: The query engine, with `streaming=True` to stream.
+        question: The question of the turn.
+        sink: The sink of the turn.
+    """
     await sink.event("search", tool="query_engine", query=question.prompt)
     response = await engine.aquery(question.prompt)
     sources = [source(n.node_id, n.get_content(), n.metadata, n.score) for n in response.source_nodes]

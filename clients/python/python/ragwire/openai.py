@@ -24,17 +24,27 @@ from ragwire._adapters import history, put_call, put_text, put_thought
 
 
 def messages(question: Question) -> list[Any]:
-    """Return the conversation and its question, for `messages` or, with the Responses API, `input`."""
+    """Returns the conversation and its question, for `messages` or, with the Responses API, `input`.
+
+    Args:
+        question: The question of the turn.
+    """
     pairs = [*history(question), ("user", question.prompt)]
     return [{"role": role, "content": text} for role, text in pairs]
 
 
 async def chat(stream: AsyncIterable[ChatCompletionChunk], sink: Sink) -> Metadata:
-    """Stream `await client.chat.completions.create(stream=True, …)` into `sink`.
+    """Streams `await client.chat.completions.create(stream=True, …)`; returns tools and usage.
 
     Text is the answer, `reasoning_content` of compatible servers is a thought, and a tool call is
-    an event when its arguments are complete. Raises `ragwire.Failure` if the stream ends without a
-    `finish_reason`, and what the stream and the sink raise.
+    an event when its arguments are complete. What the stream and the sink raise passes through.
+
+    Args:
+        stream: The stream of the client.
+        sink: The sink of the turn.
+
+    Raises:
+        Failure: The stream ends without a `finish_reason`.
     """
     calls: dict[int, dict[str, str]] = {}
     usage, is_finished = None, False
@@ -58,7 +68,15 @@ async def chat(stream: AsyncIterable[ChatCompletionChunk], sink: Sink) -> Metada
 
 
 async def responses(stream: AsyncIterable[ResponseStreamEvent], sink: Sink) -> Metadata:
-    """Stream `await client.responses.create(stream=True, …)` into `sink`, as `chat` does."""
+    """Streams `await client.responses.create(stream=True, …)`, as `chat` does.
+
+    Args:
+        stream: The stream of the client.
+        sink: The sink of the turn.
+
+    Raises:
+        Failure: The response failed, or the stream ends before it is complete.
+    """
     tools: list[str] = []
     async for event in stream:
         if isinstance(event, (ResponseTextDeltaEvent, ResponseRefusalDeltaEvent)):
