@@ -17,6 +17,7 @@ from urllib.parse import quote
 from ragwire import _ragwire
 from ragwire._errors import OptionError, Refusal
 from ragwire._exchange import serve
+from ragwire._granian import ends_turns
 from ragwire._observer import Observer
 from ragwire._orchestrator import Answer, adapt
 from ragwire._ragwire import Exchange, Journal, Service, Sessions, TurnGroup
@@ -316,8 +317,9 @@ class Endpoints:
         except Exception as error:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
+        with ends_turns(self.shut_down):
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
         await self._end()
         await send({"type": "lifespan.shutdown.complete"})
 
@@ -345,7 +347,8 @@ class Endpoints:
         """
         await self._built()
         try:
-            yield
+            with ends_turns(self.shut_down):
+                yield
         finally:
             await self._end()
 
