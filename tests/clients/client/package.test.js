@@ -217,6 +217,44 @@ test("a fresh Node project, with this Node and with Node 18", { timeout: 120_000
   }
 });
 
+test("a fresh Deno project reads streams that break, stops a turn, and checks its types", { timeout: 120_000 }, async (t) => {
+  const server = await startServer();
+  t.after(() => server.stop());
+  const stopping = `
+let last;
+const turn = await ask(Deno.args[1], "fault:silent");
+for await (const item of turn) {
+  if (item.type === "event") await turn.stop();
+  last = item;
+}
+console.log(last?.type === "end" && last.status);
+`;
+  const types = `
+import { type EndItem, type EventItem, ask } from "@ragwire/client";
+
+const turn = await ask("https://host", "Why?");
+const ends: EndItem[] = [], searches: string[] = [];
+for await (const item of turn) {
+  if (item.type === "end") ends.push(item);
+  if (item.type === "event" && item.event.event === "search") searches.push(item.event.tool);
+}
+`;
+  const folder = await project("deno", {
+    "main.js": `${PROGRAM}\nconsole.log(await main(Deno.args[0]));\n${stopping}`,
+    "types.ts": types,
+    "wrong.ts": types.replace("item.event.tool", "item.event.verdict"),
+  });
+  const deno = (...args) => run(bin("@deno/linux-x64-glibc/deno"), args, { cwd: folder, env: { ...process.env, NO_COLOR: "1", DENO_DIR: join(folder, ".deno"), DENO_NO_UPDATE_CHECK: "1" } });
+  const proxy = await startProxy(server.url, BROKEN);
+  t.after(proxy.stop);
+  // No rights but to the server: the package reads no file and no variable.
+  const { stdout } = await deno("run", "--no-prompt", "--node-modules-dir=manual", "--allow-net=127.0.0.1", "main.js", proxy.url, server.url);
+  assert.deepEqual(stdout.trim().split("\n"), [SHOWN, "stopped"]);
+  assert.ok(proxy.answers.length >= 6, `${proxy.answers.length} connections`);
+  await deno("check", "--node-modules-dir=manual", "types.ts").catch(({ stderr }) => assert.fail(stderr));
+  await assert.rejects(deno("check", "--node-modules-dir=manual", "wrong.ts"), /verdict/);
+});
+
 test("the package's own tests pass with Node 18", { timeout: 300_000 }, async () => {
   const tests = ["events", "stream", "turn", "vectors"].map((name) => `test/${name}.test.js`);
   // Without the variable by which this runner makes its children write its own format.
