@@ -68,7 +68,26 @@ def test_type_checkers_accept_an_application_and_find_its_mistakes(checker: str,
     assert found == wrong, run.stdout
 
 
-@pytest.mark.parametrize("adapter", ["langgraph", "llama_index", "haystack", "openai"])
+ADAPTERS = ["langgraph", "llama_index", "haystack", "openai"]
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_an_adapter_without_its_package_names_the_extra(adapter: str) -> None:
+    script = f"""
+import sys
+sys.modules[{adapter!r}] = None
+try:
+    import ragwire.{adapter}
+except ModuleNotFoundError as error:
+    print(error)
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    needed = run.stdout.strip()
+    assert needed.startswith(f"ragwire.{adapter} needs {adapter}"), run.stdout
+    assert needed.endswith(f"pip install 'ragwire[{adapter.replace('_', '-')}]'")
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS)
 def test_an_adapter_has_at_most_60_lines_of_code(adapter: str) -> None:
     """Without comments, docstrings and empty lines: an application can write another one itself."""
     source = resources.files("ragwire").joinpath(f"{adapter}.py").read_text()

@@ -10,6 +10,22 @@ from ragwire import Question, Sink
 from ragwire.events import CitationRecord, Source
 
 
+class Needs:
+    """Explains an import that fails because the extra of an adapter is not installed."""
+
+    def __init__(self, extra: str) -> None:
+        self._extra = extra
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: Optional[BaseException], trace: object) -> None:
+        if isinstance(error, ModuleNotFoundError):
+            module = self._extra.replace("-", "_")
+            message = f"ragwire.{module} needs {error.name}: pip install 'ragwire[{self._extra}]'"
+            raise ModuleNotFoundError(message, name=error.name) from error
+
+
 def history(question: Question) -> list[tuple[str, str]]:
     """Return the earlier messages as pairs of role and text."""
     return [(message["role"], message["text"]) for message in question.history]

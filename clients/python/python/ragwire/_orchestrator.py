@@ -86,7 +86,7 @@ def adapt(answer: Answer) -> Run:
             # The only place that reports the exception: its text never goes to the client. A send
             # after the end of the turn is its normal cancellation.
             if not (reply.is_cancelled and isinstance(error, SendError)):
-                logger.exception("orchestrator failed", extra={"turn_id": sink.turn_id})
+                logger.exception("the orchestrator of turn %s failed", sink.turn_id, extra={"turn_id": sink.turn_id})
             reply.fail(None)
         except BaseException:
             reply.fail(None)

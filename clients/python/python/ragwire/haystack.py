@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Optional
 
-from haystack.dataclasses import ChatMessage, StreamingChunk
-
 from ragwire import Metadata, Question, Sink
-from ragwire._adapters import citation, put_call, put_result, put_text, put_thought, source
+from ragwire._adapters import Needs, citation, put_call, put_result, put_text, put_thought, source
 from ragwire.events import Source
+
+with Needs("haystack"):
+    from haystack.dataclasses import ChatMessage, StreamingChunk
 
 
 async def run(

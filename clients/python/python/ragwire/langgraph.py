@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 from typing import Any, Optional
 from uuid import uuid4
 
-from langgraph.types import Command
-
-from ragwire import Metadata, Question, Sink
-from ragwire import _adapters as adapters
+from ragwire import Metadata, Question, Sink, _adapters as adapters
 from ragwire.events import CitationRecord
+
+with adapters.Needs("langgraph"):
+    from langgraph.types import Command
 
 
 async def run(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from llama_index.core.agent.workflow import AgentStream, ToolCall, ToolCallResult
-from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.workflow import HumanResponseEvent, InputRequiredEvent, StopEvent
-
 from ragwire import Metadata, Question, Sink
-from ragwire._adapters import ask, citation, history, plain, put_call, put_result, put_text, put_thought, source
+from ragwire._adapters import Needs, ask, citation, history, plain, put_call, put_result, put_text, put_thought, source
+
+with Needs("llama-index"):
+    from llama_index.core.agent.workflow import AgentStream, ToolCall, ToolCallResult
+    from llama_index.core.base.llms.types import ChatMessage
+    from llama_index.core.workflow import HumanResponseEvent, InputRequiredEvent, StopEvent
 
 _ASKED = {"prompt": "prefix", "options": "options", "kind": "kind"}
 

@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import AsyncIterable
 from typing import Any
 
-from openai.types.chat import ChatCompletionChunk
-from openai.types.responses import (
-    ResponseCompletedEvent,
-    ResponseErrorEvent,
-    ResponseFailedEvent,
-    ResponseIncompleteEvent,
-    ResponseOutputItemDoneEvent,
-    ResponseReasoningSummaryTextDeltaEvent,
-    ResponseReasoningTextDeltaEvent,
-    ResponseRefusalDeltaEvent,
-    ResponseStreamEvent,
-    ResponseTextDeltaEvent,
-)
-
 from ragwire import Failure, Metadata, Question, Sink
-from ragwire._adapters import history, put_call, put_text, put_thought
+from ragwire._adapters import Needs, history, put_call, put_text, put_thought
+
+with Needs("openai"):
+    from openai.types.chat import ChatCompletionChunk
+    from openai.types.responses import (
+        ResponseCompletedEvent,
+        ResponseErrorEvent,
+        ResponseFailedEvent,
+        ResponseIncompleteEvent,
+        ResponseOutputItemDoneEvent,
+        ResponseReasoningSummaryTextDeltaEvent,
+        ResponseReasoningTextDeltaEvent,
+        ResponseRefusalDeltaEvent,
+        ResponseStreamEvent,
+        ResponseTextDeltaEvent,
+    )
 
 
 def messages(question: Question) -> list[Any]:
@@ -29,8 +30,7 @@ def messages(question: Question) -> list[Any]:
     Args:
         question: The question of the turn.
     """
-    pairs = [*history(question), ("user", question.prompt)]
-    return [{"role": role, "content": text} for role, text in pairs]
+    return [{"role": role, "content": text} for role, text in (*history(question), ("user", question.prompt))]
 
 
 async def chat(stream: AsyncIterable[ChatCompletionChunk], sink: Sink) -> Metadata:
