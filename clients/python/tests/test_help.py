@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import ragwire
+from test_package import ADAPTERS
 
-ADAPTERS = ("openai", "langgraph", "llama_index", "haystack")
 DESCRIPTORS = (staticmethod, classmethod, property)
 
 
