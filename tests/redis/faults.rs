@@ -217,3 +217,31 @@ async fn a_broken_connection_only_delays_the_turn() {
     })
     .await;
 }
+
+/// The reply to an append was lost, and another host has ended the turn: readers elsewhere have a frame
+/// that the turn's own host does not know. On that host they get the turn's end, and not an end that
+/// leaves nothing to read.
+#[tokio::test]
+async fn a_reader_ahead_of_the_turns_own_host_gets_the_end_of_the_turn() {
+    within(async {
+        let server = Server::new();
+        let (here, there) = (server.journal().await, server.journal().await);
+        let (sink, turn, id) = begun(journaled(&here)).await;
+        send(&there, &sink, id, 0, "a").await;
+        // At once: the host renews its lease at any time.
+        let script = "redis.call('XADD', KEYS[1], '1-2', 'f', ARGV[1]) redis.call('XADD', KEYS[1], '2-3', 'f', ARGV[2]) \
+            redis.call('HSET', KEYS[2], 'epoch', 2, 'next', 3, 'over', 1)";
+        let [stream, hash] = ["frames", "turn"].map(|name| format!("ragwire:{{{id}}}:{name}"));
+        let text = "{\"index\":1,\"text\":\"b\"}\n";
+        let end = r#"{"index":2,"end":"failed","error":{"code":"interrupted","message":"It died.","recoverable":true},"metadata":{"citations":[],"tools_used":[]}}"#;
+        server.ask(&["EVAL", script, "2", &stream, &hash, text, &format!("{end}\n")]);
+        sink.send("c").await.unwrap();
+        assert_eq!(texts_and_end(&frames(turn).await), (vec!["a"], "lost".to_owned()));
+        for journal in [&here, &there] {
+            let rest = frames(resume(journal, id, 2).await).await;
+            assert_eq!(texts_and_end(&rest), (vec![], "interrupted".to_owned()));
+            assert!(resume(journal, id, 3).await.is_empty());
+        }
+    })
+    .await;
+}

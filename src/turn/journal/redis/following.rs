@@ -71,7 +71,7 @@ fn attach(log: &Arc<Log>, from: u64, is_finished: bool) -> Result<Cursor, Resume
     match Cursor::attach(log, from) {
         // The reader would start after an end that is not the turn's.
         Ok(cursor)
-            if cursor.is_finished() && !is_finished && log.end().is_some_and(|end| is_mirrors_own(&end)) =>
+            if cursor.is_finished() && !is_finished && log.end().is_some_and(|end| is_hosts_own(&end)) =>
         {
             Err(ResumeError::Lost)
         }
@@ -80,8 +80,8 @@ fn attach(log: &Arc<Log>, from: u64, is_finished: bool) -> Result<Cursor, Resume
     }
 }
 
-/// Returns whether this end was added by a mirror and is not a frame of the turn.
-fn is_mirrors_own(end: &End) -> bool {
+/// Returns whether this end was added by a host for its own readers and may not be a frame of the turn.
+pub(super) fn is_hosts_own(end: &End) -> bool {
     let kind = Failure::of(&end.status).map(|failure| failure.kind);
     matches!(
         kind,

@@ -150,9 +150,18 @@ impl Store {
     /// Adds a reader to a turn that runs here. Other hosts read a frame as soon as the server has
     /// it, while this host waits for the acknowledgement. So a reader that was connected to another
     /// host may be ahead of the log of this one.
-    pub(super) async fn resume_here(&self, log: &Arc<Log>, from: u64) -> Result<Cursor, ResumeError> {
+    pub(super) async fn resume_here(
+        self: &Arc<Self>,
+        log: &Arc<Log>,
+        from: u64,
+    ) -> Result<Cursor, ResumeError> {
         let mut is_on_server = false;
         loop {
+            // An append whose reply was lost may have stored frames that this log does not have. Its end
+            // is then not the turn's, and the reader that has the frames continues on the server.
+            if from >= log.next() && log.end().is_some_and(|end| following::is_hosts_own(&end)) {
+                return self.resume(log.head.handle.id(), &log.head.owner, from).await;
+            }
             let (error, next) = match Cursor::attach(log, from) {
                 Err(error @ ResumeError::Ahead { next }) if !log.has_ended() => (error, next),
                 attached => return attached,
