@@ -31,7 +31,6 @@ pub(super) async fn call(store: &Arc<Store>, mut turn: TurnState, command: Comma
     let mut silent_since = None;
     loop {
         let mut pipeline = redis::pipe();
-        pipeline.atomic();
         call.send(&mut pipeline, &turn, &command);
         let sent = timeout_at(give_up, store.link.request::<()>(Request::Commands(&pipeline))).await;
         let (Ok(Ok(())), id) = (sent, turn.id) else {

@@ -127,10 +127,12 @@ impl Message {
     }
 }
 
-/// Adds an entry to the inbox of a process. The inbox is bounded and expires.
+/// Adds an entry to the inbox of a process. The inbox is bounded and expires. The pipeline becomes a
+/// transaction: one that breaks in the middle would leave an inbox that never expires.
 pub(super) fn send(pipeline: &mut redis::Pipeline, prefix: &str, process: &str, fields: &[(&str, &str)]) {
     let inbox = keys::inbox(prefix, process);
     pipeline
+        .atomic()
         .cmd("XADD")
         .arg(&inbox)
         .arg("MAXLEN")

@@ -73,3 +73,20 @@ fn invalid_messages_are_ignored() {
         assert!(Message::parse(&fields(other)).is_none(), "{other:?}");
     }
 }
+
+/// A connection that breaks between the two commands must not leave an inbox without expiry.
+#[test]
+fn a_message_and_its_expiry_are_one_transaction() {
+    let mut pipeline = redis::pipe();
+    send(&mut pipeline, "p:", "process", &[("wake", "1")]);
+    let sent = String::from_utf8(pipeline.get_packed_pipeline()).unwrap();
+    let words: Vec<&str> = sent
+        .split("\r\n")
+        .filter(|word| word.chars().all(char::is_uppercase))
+        .collect();
+    let commands: Vec<&str> = words
+        .into_iter()
+        .filter(|word| !word.is_empty() && *word != "MAXLEN")
+        .collect();
+    assert_eq!(commands, ["MULTI", "XADD", "PEXPIRE", "EXEC"]);
+}
