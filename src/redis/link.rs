@@ -12,6 +12,7 @@ use redis::{
 use tokio::time::Instant;
 
 use super::RedisOptions;
+use super::connector::Connector;
 use super::error::Recovery;
 
 /// First pause before a request is retried: a lost connection is restored by then.
@@ -50,7 +51,7 @@ impl Request<'_> {
 
 /// The connection that carries all requests except blocking reads.
 pub(crate) struct Link {
-    client: redis::Client,
+    connector: Connector,
     config: AsyncConnectionConfig,
     retry: Duration,
     /// Longest time between two attempts of a caller that keeps retrying.
@@ -70,7 +71,7 @@ struct Outage {
 impl Link {
     pub(crate) fn new(options: &RedisOptions) -> Self {
         Self {
-            client: options.client.clone(),
+            connector: options.connector.clone(),
             config: AsyncConnectionConfig::new()
                 .set_connection_timeout(Some(options.connect_timeout))
                 .set_response_timeout(Some(options.response_timeout)),
@@ -84,9 +85,7 @@ impl Link {
     /// Opens a separate connection without a response time-out, for blocking reads.
     pub(crate) async fn connect_for_blocking_reads(&self) -> RedisResult<MultiplexedConnection> {
         let config = self.config.clone().set_response_timeout(None);
-        self.client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await
+        self.connector.connect(&config).await
     }
 
     async fn connection(&self) -> RedisResult<MultiplexedConnection> {
@@ -94,10 +93,7 @@ impl Link {
         if let Some(connection) = &*shared {
             return Ok(connection.clone());
         }
-        let connection = self
-            .client
-            .get_multiplexed_async_connection_with_config(&self.config)
-            .await?;
+        let connection = self.connector.connect(&self.config).await?;
         *shared = Some(connection.clone());
         Ok(connection)
     }

@@ -5,6 +5,7 @@
 //! [`Sessions::redis`](crate::session::Sessions::redis) use it.
 
 pub(crate) mod check;
+pub(crate) mod connector;
 mod durability;
 mod error;
 pub(crate) mod keys;

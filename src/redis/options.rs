@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::connector::Connector;
 use super::link::MAX_PAUSE;
 use super::{Durability, RedisError};
 
@@ -26,7 +27,7 @@ use super::{Durability, RedisError};
 /// ```
 #[derive(Clone)]
 pub struct RedisOptions {
-    pub(crate) client: redis::Client,
+    pub(crate) connector: Connector,
     pub(crate) prefix: String,
     pub(crate) lease: Duration,
     pub(crate) retry: Duration,
@@ -59,7 +60,7 @@ impl RedisOptions {
     /// [`RedisError::Url`]
     pub fn new(url: &str) -> Result<Self, RedisError> {
         Ok(Self {
-            client: redis::Client::open(url).map_err(|error| RedisError::url(&error))?,
+            connector: Connector::new(redis::Client::open(url).map_err(|error| RedisError::url(&error))?),
             prefix: Self::PREFIX.to_owned(),
             lease: Self::LEASE,
             retry: Self::RETRY,

@@ -18,6 +18,10 @@ pub struct TurnId(u128);
 impl TurnId {
     /// Creates an ID from the operating system's random number generator.
     pub fn random() -> Self {
+        #[cfg(all(test, feature = "redis"))]
+        if let Some(id) = repeatable::next() {
+            return id;
+        }
         let mut bytes = [0; 16];
         // A system without randomness still serves turns: without a journal an ID only names a
         // turn. A journal, where an ID grants access, rejects such turns.
@@ -66,5 +70,28 @@ impl fmt::Display for TurnId {
 impl fmt::Debug for TurnId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+/// IDs that repeat, for a simulation that runs on one thread.
+#[cfg(all(test, feature = "redis"))]
+pub(in crate::turn) mod repeatable {
+    use std::cell::Cell;
+
+    use super::TurnId;
+
+    thread_local! {
+        static NEXT: Cell<Option<u128>> = const { Cell::new(None) };
+    }
+
+    /// Makes the IDs of this thread count from `first`; `None` makes them random again.
+    pub(in crate::turn) fn count_from(first: Option<u128>) {
+        NEXT.set(first);
+    }
+
+    pub(super) fn next() -> Option<TurnId> {
+        let id = NEXT.get()?;
+        NEXT.set(Some(id + 1));
+        Some(TurnId(id))
     }
 }

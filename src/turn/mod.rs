@@ -50,6 +50,8 @@ pub use ending::{BoxError, Ending};
 pub use handle::TurnHandle;
 pub use human::{AnswerError, AnswerOutcome, Ask, AskError, Authorize, OpenQuestion};
 pub use id::TurnId;
+#[cfg(all(test, feature = "redis"))]
+pub(in crate::turn) use id::repeatable;
 pub use journal::{
     Disconnect, Journal, JournalLimits, JournalStats, RecordedRequest, ResumeError, StopError, UnknownTurn,
 };

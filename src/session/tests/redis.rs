@@ -125,7 +125,7 @@ async fn expired_sessions_are_removed_by_the_server() {
     let limits = SessionLimits::default().max_age(Duration::from_millis(200));
     let sessions = Sessions::redis(&options(&server), limits).await.unwrap();
     sessions.begin("o", None).await.unwrap();
-    let client = options(&server).client;
+    let client = options(&server).connector.client;
     let mut connection = client.get_multiplexed_async_connection().await.unwrap();
     let removed = async {
         while redis::cmd("DBSIZE")

@@ -14,6 +14,7 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::time::Instant;
 
+use super::FixedHasher;
 use super::entries::{FrameDropped, LogEntries};
 use super::error::ResumeError;
 use super::fold::FoldedSnapshot;
@@ -48,7 +49,7 @@ pub(super) struct Log {
 #[derive(Debug, Default)]
 struct State {
     entries: LogEntries,
-    readers: HashMap<u64, ReaderState>,
+    readers: HashMap<u64, ReaderState, FixedHasher>,
     next_reader: u64,
     /// The time since when the log has had no reader.
     alone_since: Option<Instant>,

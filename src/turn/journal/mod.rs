@@ -40,6 +40,7 @@ mod redis;
 mod registry;
 
 use std::fmt;
+use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -58,6 +59,10 @@ use redis as server;
 use self::recording::Slot;
 use self::registry::Registry;
 use self::server::Store;
+
+/// A hasher without random keys, so that readers and mirrors are woken in the same order in each run
+/// of the simulation. Its keys are numbers and IDs of this process, which no client chooses.
+type FixedHasher = BuildHasherDefault<DefaultHasher>;
 use super::human::open::AnswerSource;
 use super::{AnswerError, AnswerOutcome, OpenQuestion, Rejected, Turn, TurnId};
 use crate::event::AuthorizationOutcome;

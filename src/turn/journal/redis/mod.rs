@@ -22,6 +22,8 @@ mod following;
 mod keys;
 mod messages;
 mod mirror;
+#[cfg(test)]
+mod simulation;
 mod store;
 mod subscriber;
 mod turn_state;
