@@ -18,7 +18,8 @@ const MAX_FRAME_BYTES: usize = 5000;
 /// Time for what happens after the last reader: a lease, a retry and a margin of the server's keys.
 const AFTERWARDS: Duration = Duration::from_secs(3600);
 
-/// Checks that no host and no inbox exceeds its limits.
+/// Checks that no host and no inbox exceeds its limits, and that the server has what each turn needs and
+/// no more.
 pub(super) fn memory(world: &World) {
     for journal in &world.hosts {
         let limits = journal.registry.limits;
@@ -34,6 +35,7 @@ pub(super) fn memory(world: &World) {
     world.network.server(|server| {
         assert!(server.longest("inbox:") <= MAX_INBOX);
         assert_eq!(server.without_expiry(), Vec::<String>::new());
+        assert_eq!(server.ended_with_lease(Instant::now()), Vec::<String>::new());
     });
 }
 
@@ -164,6 +166,12 @@ async fn judge_turn(world: &World, turn: &Written, id: TurnId, report: &mut Repo
         }
         panic!("nobody has an end: {}\n{}", context(), show_all(&histories));
     };
+    let is_over = world.network.server(|server| server.is_over(&id.to_string()));
+    assert!(
+        is_over || stored.is_empty(),
+        "the server takes the turn for a running one\n{}",
+        context()
+    );
     for last in &stored {
         if !plan.evicts() {
             retains(&histories, last).unwrap_or_else(|violation| panic!("{violation}\n{}", context()));
@@ -172,7 +180,7 @@ async fn judge_turn(world: &World, turn: &Written, id: TurnId, report: &mut Repo
     let interrupted = End::Failed("interrupted".to_owned());
     let is_lost = verdict.notices.iter().any(|(_, notice)| *notice == Notice::Lost);
     assert!(!is_lost || end == interrupted, "frames are lost\n{}", context());
-    if plan.faults == Faults::None && !turn.is_stopped {
+    if plan.faults == Faults::None && !turn.is_stopped && !plan.evicts() {
         // Some reader is always there or comes back soon, so nothing but the writer ends the turn.
         assert_eq!(Some(&end), turn.end.as_ref(), "{}", context());
     }

@@ -78,6 +78,24 @@ impl Server {
             .collect()
     }
 
+    /// Returns the turns that have ended although their host holds a lease.
+    pub(super) fn ended_with_lease(&mut self, now: Instant) -> Vec<String> {
+        self.expire(now);
+        let leases = self.keys(now).into_iter().filter(|key| key.ends_with(":lease"));
+        leases
+            .filter(|lease| self.is_over(lease.trim_end_matches("}:lease")))
+            .collect()
+    }
+
+    /// Returns whether the turn whose key contains `part` has ended.
+    pub(super) fn is_over(&self, part: &str) -> bool {
+        let mut turns = self.keys.iter().filter_map(|(key, stored)| match &stored.value {
+            Value::Hash(hash) if String::from_utf8_lossy(key).contains(part) => Some(hash),
+            _ => None,
+        });
+        turns.any(|hash| hash.get(&b"over"[..]).is_some_and(|over| over == b"1"))
+    }
+
     /// Returns the length of the longest stream whose key contains `part`.
     pub(super) fn longest(&self, part: &str) -> usize {
         let lengths = self.keys.iter().filter_map(|(key, stored)| match &stored.value {

@@ -45,8 +45,12 @@ pub(super) enum Faults {
     Losses,
 }
 
-/// The longest time that a writer takes.
+/// The longest time that a writer takes for its texts.
 const WRITING: Duration = Duration::from_secs(8);
+/// The longest time that a writer is silent: longer than a lease.
+const SILENCE: Duration = Duration::from_secs(6);
+/// Writers begin within this time, before and after the first faults.
+const BEGINNING: Duration = Duration::from_secs(3);
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
 const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -54,7 +58,7 @@ impl Plan {
     pub(super) fn of(seed: u64) -> Self {
         let mut random = Seed::new(seed);
         let faults = match seed % 8 {
-            0 => Faults::None,
+            0 | 1 => Faults::None,
             7 => Faults::Losses,
             _ => Faults::Durable,
         };
@@ -83,7 +87,11 @@ impl Plan {
     /// out, and whoever waits for the server gives up or gets its answer.
     pub(super) fn bound(&self) -> Duration {
         let visits = MAX_VISITS as u32 + 2;
-        WRITING + self.lease * 3 + (self.retry + CONNECT_TIMEOUT + RESPONSE_TIMEOUT) * 3 + PATIENCE * visits
+        WRITING
+            + SILENCE
+            + self.lease * 3
+            + (self.retry + CONNECT_TIMEOUT + RESPONSE_TIMEOUT) * 3
+            + PATIENCE * visits
     }
 
     pub(super) fn evicts(&self) -> bool {
@@ -306,9 +314,10 @@ impl World {
 
     /// Writes one turn. Its first reader is on the same host.
     async fn write(self: Arc<Self>, turn: usize, host: usize, mut random: Seed) {
-        sleep(random.between(Duration::ZERO, Duration::from_millis(500))).await;
-        let policy = match random.below(4) {
-            0 => Disconnect::grace(Duration::from_secs(2)),
+        sleep(random.between(Duration::ZERO, BEGINNING)).await;
+        let policy = match random.below(2) {
+            // Longer than a reader takes to come back.
+            0 => Disconnect::grace(Duration::from_secs(1)),
             _ => Disconnect::run_to_end(),
         };
         let (sink, pending) = Turn::builder()
@@ -332,7 +341,12 @@ impl World {
         let first = Arc::clone(&self).first_reader(turn, host, begun, Seed::new(random.number()));
         let first = spawn(first);
         let pauses = 1 + random.below(12);
+        let silent_before = random.below(30);
         for text in 0..random.below(30) {
+            if text == silent_before {
+                let silence = sleep(random.between(Duration::ZERO, SILENCE));
+                let _ = self.unless_dead(host, silence).await;
+            }
             let most = WRITING.as_millis() as u64 / 30 / pauses;
             let pause = Duration::from_millis(random.below(most + 1) * pauses);
             // Some texts follow at once, so that they share an append.
