@@ -315,7 +315,7 @@ async fn uploads_are_limited() {
 
 /// A PDF of one page with `stream` as its content and the objects in `extra`; its cross-reference
 /// table is correct.
-fn pdf(stream: &[u8], filter: &str, kids: &str, extra: &[String]) -> Vec<u8> {
+pub(crate) fn pdf(stream: &[u8], filter: &str, kids: &str, extra: &[String]) -> Vec<u8> {
     let mut objects = vec![
         b"<< /Type /Catalog /Pages 2 0 R >>".to_vec(),
         format!("<< /Type /Pages /Kids [{kids}] /Count 1 >>").into_bytes(),
@@ -350,7 +350,7 @@ fn pdf(stream: &[u8], filter: &str, kids: &str, extra: &[String]) -> Vec<u8> {
 
 /// A Flate stream of 6.5 MB that inflates to 1 GB of zeros: one block with fixed codes, written bit
 /// by bit.
-fn flate_bomb() -> Vec<u8> {
+pub(crate) fn flate_bomb() -> Vec<u8> {
     // Last block, fixed codes, one literal zero, then matches.
     let mut bits: Vec<bool> = vec![true, true, false];
     bits.extend([false, false, true, true, false, false, false, false]);

@@ -9,6 +9,9 @@ use ragwire_server::extract::Extractor;
 use ragwire_server::ingest::{Folders, Summary, watch};
 use ragwire_server::originals::Originals;
 use ragwire_server::settings::Settings;
+use ragwire_server::settings::values::Size;
+
+use crate::documents::{flate_bomb, pdf};
 
 /// A folder of documents, a library, and what follows the one with the other.
 struct Following {
@@ -219,43 +222,31 @@ async fn a_folder_is_followed_while_it_changes() {
 
 #[tokio::test]
 async fn one_process_reads_many_documents_and_is_replaced_after_a_crash() {
-    let following = Following::new().await;
-    let read = async |name: &str, text: &str| {
-        let read = following.extractor.extract(name, text.to_owned().into()).await;
+    let settings = Settings {
+        extract_memory: Size(512 << 20),
+        ..Settings::default()
+    };
+    let extractor = Extractor::new(env!("CARGO_BIN_EXE_ragwire-server").into(), &settings);
+    let read = async |name: &str, bytes: Vec<u8>| {
+        let read = extractor.extract(name, bytes.into()).await;
         read.map(|parsed| parsed.blocks[0].text.clone())
             .map_err(|error| error.code)
     };
     for number in 0..20 {
         let text = format!("Number {number}.");
-        assert_eq!(read("a.md", &text).await, Ok(text));
-        assert_eq!(read("a.md", " ").await, Err("empty_document".to_owned()));
+        assert_eq!(read("a.md", text.clone().into()).await, Ok(text));
+        assert_eq!(
+            read("a.md", b" ".to_vec()).await,
+            Err("empty_document".to_owned())
+        );
     }
-    assert_eq!(following.extractor.started(), 1);
-    // A form that draws itself overflows the stack of the reader.
-    let form = pdf(&[
-        "<</Type/Catalog/Pages 2 0 R>>",
-        "<</Type/Pages/Count 1/Kids[3 0 R]>>",
-        "<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 4 0 R/Resources<</XObject<</F 5 0 R>>>>>>",
-        "<</Length 5>>stream\n/F Do\nendstream",
-        "<</Type/XObject/Subtype/Form/BBox[0 0 9 9]/Resources<</XObject<</F 5 0 R>>>>/Length 5>>stream\n/F Do\nendstream",
-    ]);
-    assert_eq!(read("a.pdf", &form).await, Err("extract_died".to_owned()));
+    assert_eq!(extractor.started(), 1);
+    // More than the memory that the process may have.
+    let bomb = pdf(&flate_bomb(), " /Filter /FlateDecode", "3 0 R", &[]);
+    assert_eq!(read("a.pdf", bomb).await, Err("extract_died".to_owned()));
     assert_eq!(
-        read("a.md", "After the crash.").await,
+        read("a.md", b"After the crash.".to_vec()).await,
         Ok("After the crash.".to_owned())
     );
-    assert_eq!(following.extractor.started(), 2);
-}
-
-/// A PDF of numbered objects; the first is the catalog.
-fn pdf(objects: &[&str]) -> String {
-    let (mut text, mut table) = ("%PDF-1.4\n".to_owned(), String::new());
-    for (number, object) in (1..).zip(objects) {
-        table.push_str(&format!("{:010} 00000 n \n", text.len()));
-        text.push_str(&format!("{number} 0 obj\n{object}\nendobj\n"));
-    }
-    let (at, size) = (text.len(), objects.len() + 1);
-    format!(
-        "{text}xref\n0 {size}\n0000000000 65535 f \n{table}trailer\n<</Size {size}/Root 1 0 R>>\nstartxref\n{at}\n%%EOF\n"
-    )
+    assert_eq!(extractor.started(), 2);
 }

@@ -17,6 +17,7 @@ mod kind;
 mod markdown;
 mod package;
 pub(crate) mod pdf;
+mod pdf_forms;
 mod pdf_layout;
 mod rst;
 mod rtf;

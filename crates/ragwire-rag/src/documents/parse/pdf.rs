@@ -2,19 +2,20 @@
 //! `pdf_layout`.
 //!
 //! Parsing is a pure function of the bytes. Panics of the PDF reader are caught page by page, so
-//! that one bad page does not cost the others. Time, memory and stack cannot be bounded here: a
-//! Flate bomb is inflated in full, and forms that draw each other overflow the stack. A program
-//! that accepts PDFs from strangers parses them in a separate process.
+//! that one bad page does not cost the others. `pdf_forms` bounds what forms cost that draw each other.
+//! Time and memory cannot be bounded in full here: a Flate bomb is inflated. A program that accepts
+//! PDFs from strangers parses them in a separate process.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pdf_extract::{ColorSpace, MediaBox, OutputDev, OutputError, Path, Transform, output_doc_page};
 
+use super::pdf_forms::{Forms, drop_images};
 use super::pdf_layout::{Line, Page, lay_out};
 use super::{ParseError, ParseLimits, Parsed};
 
 /// The most ancestors of a page. A balanced tree of a million pages has a handful.
-const MAX_PARENTS: usize = 64;
+pub(super) const MAX_PARENTS: usize = 64;
 
 /// Reads a PDF.
 ///
@@ -44,7 +45,14 @@ pub(crate) fn parse(bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, ParseE
     let mut unread_pages = Vec::new();
     let mut left_bytes = limits.max_text_bytes;
     let mut last_reason = "it has no pages".to_owned();
-    for number in 1..=count as u32 {
+    let mut forms = Forms::of(&document);
+    let ids: Vec<_> = guard(|| document.page_iter().take(count).collect())?;
+    for (number, id) in (1..).zip(ids) {
+        if !guard(|| forms.allow(id))? {
+            last_reason = "its forms draw too much, too deep or themselves".to_owned();
+            unread_pages.push(number);
+            continue;
+        }
         let mut collector = Collector::new(left_bytes);
         let outcome = guard(|| output_doc_page(&document, &mut collector, number));
         if collector.left_bytes == 0 {
@@ -87,6 +95,7 @@ fn open(bytes: &[u8]) -> Result<pdf_extract::Document, ParseError> {
     if document.trailer.get(b"Encrypt").is_ok() {
         document.decrypt("").map_err(|_| ParseError::Encrypted)?;
     }
+    drop_images(&mut document);
     Ok(document)
 }
 
@@ -319,6 +328,71 @@ mod tests {
                 "{first}"
             );
         }
+    }
+
+    /// Returns objects 7 and following: forms of which each draws the next one `times` times, the last one
+    /// text.
+    fn nested_forms(count: usize, times: usize) -> Vec<String> {
+        let form = |number: usize| {
+            let (content, resources) = match number + 1 < count {
+                true => (
+                    "/N Do ".repeat(times),
+                    format!("/XObject<</N {} 0 R>>", number + 8),
+                ),
+                false => (
+                    "BT /F 12 Tf 72 700 Td (A robin sings.) Tj ET".to_owned(),
+                    "/Font<</F 6 0 R>>".to_owned(),
+                ),
+            };
+            let length = content.len();
+            format!(
+                "<</Type/XObject/Subtype/Form/BBox[0 0 9 9]/Resources<<{resources}>>/Length {length}>>stream\n{content}\nendstream"
+            )
+        };
+        (0..count).map(form).collect()
+    }
+
+    #[test]
+    fn forms_are_read_unless_they_draw_too_much() {
+        let draws = PAGE.replace("<</Font", "<</XObject<</N 7 0 R>>/Font");
+        let content = "<</Length 5>>stream\n/N Do\nendstream";
+        let parsed = |forms: &[String], content: &str| {
+            let mut objects = vec![
+                "<</Type/Catalog/Pages 2 0 R>>",
+                "<</Type/Pages/Count 1/Kids[3 0 R]>>",
+                &draws,
+                "null",
+                content,
+                FONT,
+            ];
+            objects.extend(forms.iter().map(String::as_str));
+            parse(&pdf(&objects, ""), &ParseLimits::default())
+        };
+        for (forms, times) in [
+            (nested_forms(1, 0), 1),
+            (nested_forms(4, 1), 1),
+            (nested_forms(3, 2), 4),
+        ] {
+            let read = parsed(&forms, content).unwrap();
+            let text: String = read.blocks.iter().map(|block| block.text.as_str()).collect();
+            assert_eq!(text.matches("A robin sings.").count(), times, "{forms:?}");
+        }
+        // Without a limit, these would be drawn for years, or until the stack overflows.
+        let endless = vec![nested_forms(2, 1)[0].replace("8 0 R", "7 0 R")];
+        for forms in [nested_forms(20, 10), nested_forms(5_000, 1), endless] {
+            let error = parsed(&forms, content).unwrap_err();
+            assert!(error.to_string().contains("forms draw too much"), "{error}");
+        }
+        // The commands in an image are not drawn.
+        let images = nested_forms(20, 10)
+            .into_iter()
+            .map(|form| form.replace("/Form", "/Image"));
+        assert!(
+            parsed(&images.collect::<Vec<_>>(), content)
+                .unwrap()
+                .blocks
+                .is_empty()
+        );
     }
 
     #[test]

@@ -13,6 +13,21 @@ use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed};
 const SAMPLE_BYTES: usize = 8 * 1024;
 /// Fewer control characters than this are considered an accident, however short the file.
 const MIN_ODD_BYTES: usize = 8;
+/// Fewer of them are an accident in a file that is not UTF-8. Letters of old encodings are not
+/// control characters, so one in thirty is data: random bytes have one in nine.
+const MIN_ODD_BYTES_OUTSIDE_UTF8: usize = 3;
+const MAX_ODD_SHARE_OUTSIDE_UTF8: usize = 30;
+/// The first bytes of images, sounds and films. Short ones may have few control characters.
+const MEDIA: [&[u8]; 8] = [
+    b"\xff\xd8\xff",
+    b"\x89PNG",
+    b"GIF87a",
+    b"GIF89a",
+    b"II*\0",
+    b"MM\0*",
+    b"OggS",
+    b"ID3\x03",
+];
 /// How far into an HTML page its encoding may be declared, in bytes (the HTML standard's number).
 const META_WITHIN_BYTES: usize = 1024;
 
@@ -50,8 +65,16 @@ pub(super) fn looks_binary(bytes: &[u8]) -> bool {
         .iter()
         .filter(|byte| matches!(byte, 0..=8 | 0x0e..=0x1a | 0x7f))
         .count();
+    if MEDIA.iter().any(|start| sample.starts_with(start)) {
+        return true;
+    }
     // A stray NUL does not make a log file binary; one control character in ten does.
-    odd >= MIN_ODD_BYTES && odd * 10 > sample.len()
+    if odd >= MIN_ODD_BYTES && odd * 10 > sample.len() {
+        return true;
+    }
+    // The sample may end within a character.
+    let is_utf8 = std::str::from_utf8(sample).map_or_else(|error| error.error_len().is_none(), |_| true);
+    !is_utf8 && odd >= MIN_ODD_BYTES_OUTSIDE_UTF8 && odd * MAX_ODD_SHARE_OUTSIDE_UTF8 > sample.len()
 }
 
 /// Decodes a file that does not declare its encoding.
@@ -158,6 +181,34 @@ mod tests {
         for (encoding, bytes) in cases {
             let parsed = crate::parse("a.txt", &bytes, &ParseLimits::default()).unwrap();
             assert_eq!(parsed.blocks[0].text, "Grüße, plain text here.", "{encoding}");
+        }
+    }
+
+    #[test]
+    fn data_is_no_text_whatever_its_name() {
+        // Random bytes (a linear congruential generator), as in a compressed image.
+        let mut state = 1_u32;
+        let mut random = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        for length in [200, 400, 1_000, 20_000] {
+            let data: Vec<u8> = (0..length).map(|_| random()).collect();
+            for name in ["photo.jpg", "a.txt", "a.md", "a.csv", "a"] {
+                let error = crate::parse(name, &data, &ParseLimits::default()).unwrap_err();
+                assert_eq!(error.code(), "unsupported_type", "{name}, {length} bytes");
+            }
+        }
+        for start in MEDIA {
+            let data = [start, b" and plain words, as in a comment"].concat();
+            let error = crate::parse("a.txt", &data, &ParseLimits::default()).unwrap_err();
+            assert_eq!(error.code(), "unsupported_type", "{start:?}");
+        }
+        // Old text with a stray control character, and UTF-8 that the sample cuts within a character.
+        let old = b"Gr\xfc\xdfe\x01, \x02plain text here.";
+        let long = "x".repeat(SAMPLE_BYTES - 1) + "\u{e9}\u{1}\u{2}\u{3}";
+        for text in [&old[..], long.as_bytes()] {
+            crate::parse("a.txt", text, &ParseLimits::default()).unwrap();
         }
     }
 
