@@ -77,7 +77,7 @@ async fn judge_turn(world: &World, turn: &Written, id: TurnId, report: &mut Repo
     let mut random = Seed::new(plan.seed);
     let mut stored = Vec::new();
     if !plan.expires() {
-        // Whoever comes last, on any host, gets the whole turn.
+        // The last reader on any host gets the whole turn.
         for host in (0..plan.hosts).filter(|host| world.is_alive(*host)) {
             let last = last_reader(world, id, host, &mut random).await;
             if host != turn.host {

@@ -357,3 +357,51 @@ pub(super) fn take_command(buffer: &mut Bytes) -> Option<Vec<Bytes>> {
     buffer.drain(..at);
     Some(words)
 }
+
+mod tests {
+    use super::*;
+
+    fn run(server: &mut Server, now: Instant, script: &str, keys: &[&str], args: &[&str]) -> Reply {
+        let words = |words: &[&str]| {
+            words
+                .iter()
+                .map(|word| word.as_bytes().to_vec())
+                .collect::<Vec<_>>()
+        };
+        let Reply::Text(hash) = server.execute(now, &words(&["SCRIPT", "LOAD", script])) else {
+            panic!("no hash");
+        };
+        let hash = String::from_utf8(hash).unwrap();
+        let count = keys.len().to_string();
+        server.execute(now, &words(&[&["EVALSHA", &hash, &count], keys, args].concat()))
+    }
+
+    /// The simulation almost never meets a lease that is renewed in the moment in which a host ends its
+    /// turn.
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_with_a_lease_is_ended_by_no_other_host() {
+        let (begin, fence) = (
+            include_str!("../keys/lua/begin.lua"),
+            include_str!("../keys/lua/fence.lua"),
+        );
+        let (begun, mut server) = (Instant::now(), Server::new(Instant::now()));
+        let arguments = ["alice", "host", "0", "id", "60000", "1000"];
+        let reply = run(
+            &mut server,
+            begun,
+            begin,
+            &["{id}:turn", "{id}:lease", ""],
+            &arguments,
+        );
+        assert_eq!(reply, text("ok"));
+        let mut end = |after: u64| {
+            let now = begun + Duration::from_millis(after);
+            let keys = ["{id}:turn", "{id}:frames", "{id}:lease"];
+            run(&mut server, now, fence, &keys, &["1", "0", "the end", "60000"])
+        };
+        assert_eq!(end(999), Reply::Number(0));
+        assert_eq!(end(1000), Reply::Number(1));
+        assert_eq!(end(1001), Reply::Number(0), "it has ended");
+        assert_eq!((server.is_over("id"), server.longest("frames")), (true, 1));
+    }
+}

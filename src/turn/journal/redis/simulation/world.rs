@@ -84,7 +84,7 @@ impl Plan {
     }
 
     /// Within this time after the last fault, everything has ended: a writer writes, its lease runs
-    /// out, and whoever waits for the server gives up or gets its answer.
+    /// out, and a host that waits for the server gives up or gets its answer.
     pub(super) fn bound(&self) -> Duration {
         let visits = MAX_VISITS as u32 + 2;
         WRITING
