@@ -103,6 +103,59 @@ fn session_chat() {
     });
 }
 
+/// Metrics have these names as labels.
+#[test]
+fn each_wire_has_its_name() {
+    let wires: [(&dyn Wire, &str); 14] = [
+        (&ragwire::Framed::default(), "framed"),
+        (&ragwire::Ndjson::default(), "ndjson"),
+        (&ragwire::Sse::default(), "sse"),
+        (
+            &ragwire::Ollama::new("m", Timestamp::parse("2026-01-02T03:04:05Z").unwrap()),
+            "ollama",
+        ),
+        (&ragwire::Mcp::new(Value::from(1)), "mcp"),
+        (&Forge::default(), "forge"),
+        (&Eve::new("s"), "eve"),
+        (&ragwire::LangGraph::new("r"), "langgraph"),
+        (&OpenAi::new("c", 0, "m"), "openai"),
+        (&ragwire::Responses::new("r", 0, "m"), "responses"),
+        (&SessionChat::default(), "session_chat"),
+        (&TrustGraph::graph_rag("r"), "trustgraph"),
+        (&ragwire::AgUi::new("t", "r"), "ag_ui"),
+        (&AiSdk::default(), "ai_sdk"),
+    ];
+    for (wire, name) in wires {
+        assert_eq!(wire.name(), name);
+    }
+}
+
+#[test]
+fn a_snapshot_over_the_limit_writes_nothing() {
+    let limits = Limits::default().max_trailer_bytes(1000);
+    let wires: [&dyn Wire; 2] = [
+        &ragwire::Ndjson::default().limits(limits),
+        &ragwire::Sse::default().limits(limits),
+    ];
+    let snapshot = |text: &str| Frame::Snapshot(Box::new(ragwire::Snapshot::new(1).text(text)));
+    for wire in wires {
+        // What is in the buffer already does not count.
+        let before = "b".repeat(900);
+        let (mut encoder, mut out) = (wire.encoder(), BytesMut::from(before.as_str()));
+        let error = encoder
+            .encode(&snapshot(&"x".repeat(1000)), &mut out)
+            .unwrap_err();
+        assert_eq!(error.code(), "event_too_large", "{}", wire.name());
+        assert_eq!(out, before, "{}", wire.name());
+        encoder.encode(&snapshot(&"y".repeat(500)), &mut out).unwrap();
+        assert!(
+            String::from_utf8_lossy(&out).contains(&"y".repeat(500)),
+            "{}",
+            wire.name()
+        );
+    }
+}
+
 #[test]
 fn an_event_over_the_limit_writes_nothing() {
     let limits = Limits::default().max_line_bytes(60);
