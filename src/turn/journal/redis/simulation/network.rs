@@ -23,7 +23,7 @@ use crate::redis::connector::simulated;
 /// The longest delay of one direction in a healthy network.
 const MAX_DELAY: Duration = Duration::from_millis(20);
 /// How late a request in flight on a broken connection may still be executed.
-const MAX_LATENESS: Duration = Duration::from_secs(4);
+pub(super) const MAX_LATENESS: Duration = Duration::from_secs(4);
 /// Requests or replies in flight on a connection. Clients wait for replies, so there are few.
 const IN_FLIGHT: usize = 1024;
 const PIPE_BYTES: usize = 64 * 1024;

@@ -9,7 +9,7 @@ use ragwire_test_support::seed::Seed;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::network::{Counts, HostNetwork, Network};
+use super::network::{Counts, HostNetwork, MAX_LATENESS, Network};
 use super::{check, faults, spawn};
 use crate::failure::Failure;
 use crate::redis::RedisOptions;
@@ -70,7 +70,8 @@ impl Plan {
             retry: random.between(Duration::from_millis(500), Duration::from_secs(4)),
             // Short enough that late readers find nothing, or longer than all of them read.
             keep: match random.below(4) {
-                0 => Duration::from_secs(1),
+                // Longer than a request is late: docs/decisions/redis.md.
+                0 => MAX_LATENESS + Duration::from_secs(1),
                 _ => Duration::from_secs(120),
             },
             max_turn_bytes: match random.below(6) {
