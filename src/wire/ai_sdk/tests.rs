@@ -5,8 +5,8 @@ use super::*;
 use crate::event::{Reasoning, RetrievalResult, RetrievalStart, Source, Sources, Thinking};
 use crate::failure::Failure;
 use crate::metadata::{Citation, Metadata};
-use crate::wire::Encoder;
 use crate::wire::calls::{MAX_OPEN_CALL_BYTES, MAX_OPEN_CALLS};
+use crate::wire::{Decode, Encoder};
 
 fn small() -> Encoder {
     let limits = Limits::default().max_line_bytes(200).max_trailer_bytes(200);
@@ -220,4 +220,27 @@ fn keep_alives_are_comments_until_the_end() {
     let length = out.len();
     encoder.keep_alive(&mut out);
     assert_eq!(out.len(), length);
+}
+
+/// In our streams a question is a call of its own, so an approval asks for nothing. A decoder for the
+/// stream that continues the message knows whose message it is.
+#[test]
+fn the_next_stream_is_of_the_same_server() {
+    let approval =
+        b"data: {\"type\":\"tool-approval-request\",\"approvalId\":\"a\",\"toolCallId\":\"1\"}\n\n";
+    let ours = encode(
+        &mut AiSdk::default().encoder(),
+        &ToolCall::new("t", json!({})).call_id("1").into(),
+    );
+    let theirs =
+        "data: {\"type\":\"tool-input-available\",\"toolCallId\":\"1\",\"toolName\":\"t\",\"input\":{}}\n\n";
+    for (first, asks) in [(ours.as_str(), false), (theirs, true)] {
+        let mut decoder = AiSdk::default().decoder();
+        decoder.feed(first.as_bytes());
+        assert_eq!(decoder.by_ref().map(Result::unwrap).count(), 1, "{first}");
+        let mut next = decoder.next_stream();
+        next.feed(approval);
+        let asked = next.by_ref().map(Result::unwrap).count();
+        assert_eq!(asked == 1, asks, "{first}");
+    }
 }
