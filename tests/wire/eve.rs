@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use ragwire::event::{CacheMiss, Custom, InputRequested, Reasoning, Thinking, ToolCall, ToolResult};
-use ragwire::wire::{Limits, Wire};
+use ragwire::wire::{Decode, Limits, Wire};
 use ragwire::{End, Eve, Event, Failure, Frame, Metadata};
 use serde_json::Value;
 
@@ -216,5 +216,30 @@ fn a_documented_answer_that_is_too_long_is_cut_in_the_state_only() {
             Some(MAX_CONTENT_BYTES / 3 * 3)
         );
         assert_eq!(data["truncated"], true);
+    }
+}
+
+/// Another server does not name the kind of a question; its display determines it.
+#[test]
+fn a_question_of_another_server_has_the_kind_of_its_display() {
+    for (display, kind) in [
+        ("confirmation", "approval"),
+        ("select", "choice"),
+        ("input", "text"),
+    ] {
+        let request = serde_json::json!({"requestId": "r", "prompt": "Which?", "display": display});
+        let data = serde_json::json!({"requests": [request]});
+        let line = serde_json::json!({"type": "input.requested", "data": data}).to_string() + "\n";
+        let mut decoder = Eve::new("s").decoder();
+        decoder.feed(line.as_bytes());
+        let frame = decoder.by_ref().next().unwrap().unwrap();
+        let Frame::Event {
+            event: Event::InputRequested(asked),
+            ..
+        } = frame
+        else {
+            panic!("{frame:?}");
+        };
+        assert_eq!((asked.request_id.as_str(), asked.kind.as_str()), ("r", kind));
     }
 }
