@@ -69,7 +69,11 @@ pub(super) fn lay_out(pages: &[Page], limits: &ParseLimits) -> Result<Parsed, Pa
                     None => title = Some((line.size, line.text.trim().to_owned())),
                 }
                 writer.close()?;
-            } else if let Some(level) = style.heading_level(line, fall) {
+            } else if let Some(level) = style
+                .heading_level(line, fall)
+                // A line above the title is a notice, such as a permission to reproduce.
+                .filter(|_| title.is_some() || page.number > 1 || style.title_size.is_infinite())
+            {
                 writer.close()?;
                 // A heading of two lines.
                 let continues = heading_size.is_some_and(|size: f64| {
@@ -393,6 +397,7 @@ mod tests {
         let pages = [page(
             1,
             &[
+                ("Permission to Copy This Work", 12.0, 740.0),
                 ("A Long Title", 17.0, 700.0),
                 ("1 Intro", 12.0, 660.0),
                 (
@@ -417,6 +422,8 @@ mod tests {
         assert_eq!(
             got,
             [
+                // What is above the title is not the heading of what is below it.
+                (None, Some(1), "Permission to Copy This Work"),
                 (Some("1 Intro"), Some(1), first),
                 (Some("1 Intro"), Some(1), "Another paragraph here.")
             ]
