@@ -91,7 +91,7 @@ impl AboutDocument {
             &SUMMARY_WORDS,
             &DOCUMENT_WORDS,
         ];
-        let language = library.language_of(&question);
+        let language = library.language_of_question(&question);
         let named = words
             .iter()
             .filter(|word| !lists.iter().any(|list| list.contains(*word)));

@@ -64,7 +64,7 @@ pub(crate) fn by_relevance(library: &Library, query: &str, hits: Vec<Hit>) -> Ve
     }
     let lower = query.to_lowercase();
     let about_changes = ABOUT_CHANGES.iter().any(|word| lower.contains(word));
-    let language = library.language_of(&library.well_spelled(query));
+    let language = library.language_of_question(&library.well_spelled(query));
     let asked = Asked::of(library, query, language);
     let passages: Vec<Passage> = hits.iter().map(|hit| Passage::read(library, hit)).collect();
     let headings: HashSet<&String> = passages

@@ -196,6 +196,11 @@ pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
     found
 }
 
+/// Returns whether a question that begins with this word is English, such as “explain”.
+pub(crate) fn asks_in_english(word: &str) -> bool {
+    QUESTION_WORDS.contains(&word)
+}
+
 /// Puts the apostrophes back into contractions that were typed without them, so that `whats` and
 /// `isnt` are the stop words that they stand for.
 pub(crate) fn with_apostrophes(question: &str) -> Cow<'_, str> {

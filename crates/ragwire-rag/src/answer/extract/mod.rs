@@ -206,7 +206,7 @@ pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Ne
         library,
         terms: &terms,
         near,
-        asked: Asked::of(library, question, library.language_of(question)),
+        asked: Asked::of(library, question, library.language_of_question(question)),
     };
     let all: f32 = terms.iter().map(|term| term.weight).sum();
     // A word that the library does not have may be another word for what it has; a name is not.

@@ -14,7 +14,7 @@ use crate::documents::chunk::Piece;
 use crate::search::analyzer::Token;
 use crate::search::lexical::{MAX_QUERY_BYTES, Match, QueryTerm, query_terms, rarity};
 use crate::search::synonyms::synonyms;
-use crate::search::terms::{MAX_SYNONYMS, with_apostrophes};
+use crate::search::terms::{MAX_SYNONYMS, asks_in_english, with_apostrophes};
 use crate::{Chunk, Hit};
 
 /// Words shorter than this are not corrected: too many words are one letter apart.
@@ -247,6 +247,20 @@ impl Library {
         language.unwrap_or_else(|| self.main_language())
     }
 
+    /// Returns the language of a question. One stop word is enough if the library has that language, or
+    /// a first word with which only English questions begin, because questions are short.
+    pub(crate) fn language_of_question(&self, question: &str) -> Language {
+        // `what's` is the stop word `what`.
+        let question = &*question.replace(['\'', '’'], " ");
+        let begins = question.unicode_words().next().unwrap_or_default().to_lowercase();
+        let known = || -> Vec<Language> { self.read().languages.keys().copied().collect() };
+        self.analyzer
+            .language(question)
+            .or_else(|| self.analyzer.language_among(question, &known(), 1))
+            .or_else(|| asks_in_english(&begins).then_some(Language::English))
+            .unwrap_or_else(|| self.main_language())
+    }
+
     /// Returns how significant each term is in this library: the inverse document frequency of BM25,
     /// highest for a term that no text contains, and for all terms if the file cannot be read.
     pub fn weights(&self, terms: &[String]) -> Vec<f32> {
@@ -279,7 +293,7 @@ impl Library {
     /// words would be left.
     pub(crate) fn well_spelled<'a>(&self, question: &'a str) -> Cow<'a, str> {
         let question = with_apostrophes(question);
-        let language = self.language_of(&question);
+        let language = self.language_of_question(&question);
         let mut spelled = String::new();
         let mut end = 0;
         for (at, word) in question.unicode_word_indices() {
@@ -394,8 +408,7 @@ impl Library {
 
     /// Returns the languages to search a query in, its own first.
     pub(crate) fn query_languages(&self, query: &str) -> Vec<Language> {
-        let mut languages = Vec::new();
-        languages.extend(self.analyzer.language(query));
+        let mut languages = vec![self.language_of_question(query)];
         let mut known: Vec<_> = self.read().languages.clone().into_iter().collect();
         known.retain(|(_, passages)| *passages > 0);
         known.sort_by_key(|(_, passages)| std::cmp::Reverse(*passages));

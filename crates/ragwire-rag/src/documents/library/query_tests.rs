@@ -75,6 +75,28 @@ fn documents_are_found_in_their_language() {
 }
 
 #[test]
+fn a_short_question_has_the_language_of_its_only_stop_word() {
+    let english = "The house is old. It was built by hand.";
+    let german = "Das Haus ist alt. Es wurde von Hand gebaut.";
+    let files: Vec<(String, &str)> = (0..3)
+        .map(|n| (format!("de{n}.md"), german))
+        .chain([("en.md".to_owned(), english)])
+        .collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), *text)).collect();
+    let library = library(&files);
+    for (question, wanted) in [
+        ("what's debian", Language::English),
+        ("explain virtual packages", Language::English),
+        ("wann debian", Language::German),
+        // French is not in the library, and names say nothing.
+        ("dans debian", Language::German),
+        ("debian", Language::German),
+    ] {
+        assert_eq!(library.language_of_question(question), wanted, "{question}");
+    }
+}
+
+#[test]
 fn typing_mistakes_are_corrected() {
     let library = library(&[
         ("a.md", "The optimizer has a schedule of rates."),

@@ -69,9 +69,16 @@ impl Default for Analyzer {
 impl Analyzer {
     /// Returns the language of a text by its stop words, or `None` if it has too few of them.
     pub(crate) fn language(&self, text: &str) -> Option<Language> {
+        self.language_among(text, &Language::ALL, MIN_STOP_WORDS)
+    }
+
+    /// Returns that of `languages` which has most of the stop words of a text, or `None` if it has fewer
+    /// than `least`.
+    pub(crate) fn language_among(&self, text: &str, languages: &[Language], least: u32) -> Option<Language> {
+        let among: u32 = languages.iter().map(|language| language.bit()).sum();
         let mut counts = [(0.0_f32, 0u32); Language::ALL.len()];
         for word in text.unicode_words().take(DETECTION_WORDS) {
-            let bits = self.stop_bits(&word.to_lowercase());
+            let bits = self.stop_bits(&word.to_lowercase()) & among;
             // `de` and `la` are words of many languages, `dans` of one.
             let share = 1.0 / bits.count_ones().max(1) as f32;
             for (language, (score, words)) in Language::ALL.iter().zip(&mut counts) {
@@ -85,7 +92,7 @@ impl Analyzer {
         // `die` and `de`.
         let scores = Language::ALL.iter().zip(counts).rev();
         let (leader, (_, words)) = scores.max_by(|(_, (a, _)), (_, (b, _))| a.total_cmp(b))?;
-        (words >= MIN_STOP_WORDS).then_some(*leader)
+        (words >= least).then_some(*leader)
     }
 
     /// Returns the terms of a text in order.
