@@ -4,14 +4,17 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use crate::Library;
 use crate::models::{ChatMessage, Role};
-use crate::search::terms::question_terms;
+use crate::search::terms::{Term, question_terms};
 
 /// A question with fewer significant words than this depends on the conversation.
 const MIN_OWN_TERMS: usize = 2;
-/// Words that refer to the conversation.
-const REFERRING: [&str; 16] = [
-    "it", "its", "they", "them", "their", "that", "this", "those", "these", "he", "she", "his", "her",
-    "there", "one", "ones",
+/// A question with one word that is at least so rare, as a share of the weight of a word that the library
+/// does not have, is understood alone: of 10,000 passages about 70 have such a word.
+const RARE_SHARE: f32 = 0.75;
+/// Words that refer to the conversation. `they` often means the authors of a document.
+const REFERRING: [&str; 15] = [
+    "it", "its", "them", "their", "that", "this", "those", "these", "he", "she", "his", "her", "there",
+    "one", "ones",
 ];
 /// Beginnings of a question that continues the previous one, in lower case.
 const CONTINUING: [&str; 8] = [
@@ -55,7 +58,13 @@ fn continued(library: &Library, question: &str, before: &str) -> Option<String> 
     let refers = || lower.unicode_words().any(|word| REFERRING.contains(&word));
     let continues = || CONTINUING.iter().any(|start| lower.starts_with(start));
     let significant = own.iter().filter(|term| !term.is_question_word).count();
-    if significant >= MIN_OWN_TERMS && !refers() && !continues() {
+    let unseen = library.unseen_weight();
+    let is_rare = |term: &Term| {
+        let share = term.weight / unseen.max(f32::EPSILON);
+        term.known && !term.is_question_word && share >= RARE_SHARE
+    };
+    let has_own = significant >= MIN_OWN_TERMS || own.iter().any(is_rare);
+    if has_own && !refers() && !continues() {
         return None;
     }
     let mut carried = question_terms(library, before);
@@ -123,6 +132,29 @@ mod tests {
         for (before, question, wanted) in cases {
             let found = stand_alone(&library, question, &said(before));
             assert_eq!(found.as_deref(), wanted, "{question}");
+        }
+    }
+
+    #[test]
+    fn a_rare_word_is_understood_alone() {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        for n in 0..12 {
+            let rare = if n == 0 { "An optimizer is used." } else { "" };
+            let text = format!("Layer {n} is part of the model. {rare}");
+            let name = format!("{n}.md");
+            let parsed = parse(&name, text.as_bytes(), &ParseLimits::default()).unwrap();
+            library.add(&name, &parsed).unwrap();
+        }
+        let before = [ChatMessage::new(Role::User, "What is a model?")];
+        for (question, is_alone) in [
+            // The authors are meant.
+            ("what optimizer did they use", true),
+            ("which layer", false),
+            ("is it an optimizer", false),
+            ("and the optimizer?", false),
+        ] {
+            let found = stand_alone(&library, question, &before);
+            assert_eq!(found.is_none(), is_alone, "{question}: {found:?}");
         }
     }
 }
