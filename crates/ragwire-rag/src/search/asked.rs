@@ -18,6 +18,11 @@ const AROUND_SUBJECT: usize = 3;
 /// The longest line that may be the name of what the text below it defines, in bytes.
 const MAX_LABEL_BYTES: usize = 90;
 
+/// What follows “is” in a clause that says what something is.
+const KIND_ARTICLES: [&str; 11] = [
+    "a", "an", "the", "one", "ein", "eine", "der", "die", "das", "un", "une",
+];
+
 /// The kind of answer that a question asks for.
 #[derive(Debug)]
 pub(crate) struct Asked {
@@ -92,8 +97,13 @@ impl Asked {
             .next()
             .unwrap_or_default()
             .trim_start_matches(|letter: char| letter.is_ascii_digit() || ". ".contains(letter));
-        let stems: HashSet<String> = library.terms_in(name, language).into_iter().collect();
-        stems == self.subject
+        // `Cross-Site Request Forgery (CSRF)` has both names.
+        let short = label.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
+        let mut names = short.map(|(short, _)| short).into_iter().chain([name]);
+        names.any(|name| {
+            let stems: HashSet<String> = library.terms_in(name, language).into_iter().collect();
+            stems == self.subject
+        })
     }
 
     /// Returns whether a sentence gives the value of a symbol that the question asks about: `dk = 64`.
@@ -114,15 +124,38 @@ impl Asked {
         if self.is_value_in(sentence) {
             return true;
         }
-        let reach = self.subject_words + AROUND_SUBJECT;
-        let start: Vec<&str> = sentence.unicode_words().take(reach).collect();
-        let is_copula = |word: &&str| COPULAS.contains(&word.to_lowercase().as_str());
-        let Some(copula) = start.iter().position(is_copula) else {
+        if self.is_subject_of(library, sentence, self.subject_words + AROUND_SUBJECT, language) {
+            return true;
+        }
+        // `However, the robin is a small bird`. `If it rains, the robin is away` is not one.
+        let mut clauses = sentence.split([',', ';', ':']);
+        clauses.next();
+        clauses.any(|clause| {
+            self.is_subject_of(library, clause, self.subject_words + 2, language) && names_a_kind(clause)
+        })
+    }
+
+    /// Returns whether what the question asks about is before a verb such as “is” among the first `reach`
+    /// words.
+    fn is_subject_of(&self, library: &Library, clause: &str, reach: usize, language: Language) -> bool {
+        let start: Vec<&str> = clause.unicode_words().take(reach).collect();
+        let Some(copula) = start.iter().position(|word| is_copula(word)) else {
             return false;
         };
         let stems = library.terms_in(&start[..copula].join(" "), language);
         self.subject.is_subset(&stems.into_iter().collect())
     }
+}
+
+fn is_copula(word: &str) -> bool {
+    COPULAS.contains(&word.to_lowercase().as_str())
+}
+
+/// Returns whether the first verb such as “is” is followed by an article: `is a`, `ist der`.
+fn names_a_kind(clause: &str) -> bool {
+    let mut words = clause.unicode_words().skip_while(|word| !is_copula(word));
+    let after = words.nth(1).unwrap_or_default().to_lowercase();
+    KIND_ARTICLES.contains(&after.as_str())
 }
 
 fn is_one_word(text: &str) -> bool {
@@ -227,6 +260,16 @@ mod tests {
             (
                 "what is a virtual package",
                 "They are said to provide the virtual package.",
+                false,
+            ),
+            (
+                "what is the transformer",
+                "As far as we know, however, the Transformer is the first model of its kind.",
+                true,
+            ),
+            (
+                "what is a transformer",
+                "If it is cold, the transformer is switched off.",
                 false,
             ),
             ("how many are there", "There are many.", false),

@@ -9,7 +9,7 @@ use crate::documents::chunk::TARGET_BYTES;
 use crate::documents::sentences;
 use crate::search::analyzer::Language;
 use crate::search::asked::Asked;
-use crate::search::lines::is_title;
+use crate::search::lines::{LineKind, is_title, line_kinds};
 use crate::search::terms::{Term, coverage, question_terms};
 use crate::{Hit, Library};
 
@@ -140,7 +140,10 @@ impl<'a> Passage<'a> {
             all.extend(last.iter().cloned());
         }
         let mut read = Vec::new();
-        for sentence in sentences(&chunk.text) {
+        // A listing is no sentence: it repeats a question, as a transcript does, and does not answer it.
+        let lines = chunk.text.split('\n').zip(line_kinds(&chunk.text));
+        let prose = lines.filter(|(_, kind)| *kind != LineKind::Code);
+        for sentence in prose.flat_map(|(line, _)| sentences(line)) {
             let mut stems = HashSet::new();
             for token in library.tokens_in(sentence, language) {
                 if !token.is_part {

@@ -205,6 +205,7 @@ pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Ne
     let reader = Reader {
         library,
         terms: &terms,
+        question: question.trim().trim_end_matches('?').to_lowercase(),
         near,
         asked: Asked::of(library, question, library.language_of_question(question)),
     };
@@ -275,6 +276,8 @@ pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Ne
 struct Reader<'a> {
     library: &'a Library,
     terms: &'a [Term],
+    /// The question in lower case, without a question mark.
+    question: String,
     asked: Asked,
     near: &'a Nearness,
 }
@@ -310,10 +313,15 @@ impl Reader<'_> {
         };
         let rank = RANK_WORTH / (1.0 + RANK_FALL * at as f32);
         let segments = segments(text);
-        let stems: Vec<HashSet<String>> = segments
-            .iter()
-            .map(|segment| self.stems(segment.text, language))
-            .collect();
+        let holds = |segment: &Segment<'_>| {
+            // A transcript repeats the question and does not answer it there.
+            if segment.kind == LineKind::Code && segment.text.to_lowercase().contains(&self.question) {
+                HashSet::new()
+            } else {
+                self.stems(segment.text, language)
+            }
+        };
+        let stems: Vec<HashSet<String>> = segments.iter().map(holds).collect();
         let covered: Vec<f32> = stems.iter().map(|stems| self.covered(stems)).collect();
         let kinds: Vec<f32> = segments
             .iter()
@@ -337,7 +345,10 @@ impl Reader<'_> {
             .collect();
         for (from, segment) in segments.iter().enumerate() {
             let (to, held) = self.grown(&segments, &stems, &nears, from);
-            let own = self.covered(&held);
+            let is_name = |label: &str| self.asked.is_named_by(self.library, label, language);
+            // What is below the heading of a glossary is about that heading without repeating it.
+            let is_entry = from == 0 && is_name(last);
+            let own = self.covered(&held).max(if is_entry { below } else { 0.0 });
             let next = nears
                 .get(from + 1)
                 .filter(|_| from < to)
@@ -351,7 +362,9 @@ impl Reader<'_> {
             let near = coverage(self.terms, |term| term.is_in(&held) || term.is_in(&above));
             let second = covered.get(from + 1).filter(|_| from < to);
             let second_share = if segment.is_title() { 1.0 } else { SECOND_SHARE };
-            let first = covered[from].max(second_share * second.copied().unwrap_or_default());
+            let first = covered[from]
+                .max(second_share * second.copied().unwrap_or_default())
+                .max(if is_entry { below } else { 0.0 });
             let kind = kinds[from..=to].iter().copied().fold(0.0, f32::max);
             let mut worth = OWN_WORTH * own
                 + NEAR_WORTH * near
@@ -360,10 +373,9 @@ impl Reader<'_> {
                 + rank
                 + kind
                 + MEANING_WORTH * meaning;
-            let is_name = |label: &str| self.asked.is_named_by(self.library, label, language);
             let defines = self.asked.is_defined_by(self.library, segment.text, language)
                 || (from < to && segment.is_title() && is_name(segment.text))
-                || (from == 0 && is_name(last));
+                || is_entry;
             if defines {
                 worth += DEFINITION_WORTH;
             }
@@ -384,15 +396,23 @@ impl Reader<'_> {
             }
             worth -= FRAGMENTS_COST * fragments_share(&segments[from..=to]);
             let names_caption = segment.is_title() && segments.get(from + 1).is_some_and(Segment::is_caption);
-            let is_label = |segment: &Segment<'_>| segment.is_title() || segment.is_caption();
-            if segments[from..=to].iter().all(is_label) {
+            if segments[from..=to].iter().all(Segment::is_label) {
                 worth -= LABEL_COST;
-            } else if (segment.is_caption() || names_caption) && !self.asked.is_of_figure() {
+            } else if (segments[from..=to]
+                .iter()
+                .find(|one| one.kind == LineKind::Prose)
+                .is_some_and(Segment::is_caption)
+                || names_caption)
+                && !self.asked.is_of_figure()
+            {
                 worth -= CAPTION_COST;
             }
+            // The name of an option belongs to its description.
+            let label = from.checked_sub(1).map(|before| &segments[before]);
+            let label = label.filter(|label| !segment.is_label() && label.names_item());
             candidates.push(Candidate {
                 hit: at,
-                range: segment.start..segments[to].end,
+                range: label.unwrap_or(segment).start..segments[to].end,
                 stems: held,
                 coverage: near.max(as_covered),
                 defines,

@@ -9,6 +9,9 @@ use crate::answer::lexicon::{CAPTION_LABELS, REFERS_BACK};
 use crate::documents::sentences;
 use crate::search::lines::{LineKind, is_title, line_kinds};
 
+/// The longest name of an option with its values, in bytes.
+const MAX_ITEM_BYTES: usize = 90;
+
 /// A sentence, or a whole line of a table or listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment<'a> {
@@ -52,6 +55,17 @@ impl Segment<'_> {
             && CAPTION_LABELS.contains(&label.as_str())
             && number.starts_with(|letter: char| letter.is_ascii_digit())
             && number.ends_with([':', '.'])
+    }
+
+    /// Returns whether it says nothing by itself.
+    pub(super) fn is_label(&self) -> bool {
+        self.is_title() || self.is_caption()
+    }
+
+    /// Returns whether it is the line of an option that the next line describes: `--depth <depth>`.
+    pub(super) fn names_item(&self) -> bool {
+        let dashed = self.text.starts_with('-') && self.kind != LineKind::Row;
+        dashed && !self.text.starts_with("- ") && self.text.len() <= MAX_ITEM_BYTES
     }
 
     pub(super) fn is_question(&self) -> bool {

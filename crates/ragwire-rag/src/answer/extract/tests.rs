@@ -188,3 +188,33 @@ fn no_sentence_is_quoted_twice() {
     let text = answer(&library, "How high does the red fox jump?");
     assert_eq!(text.matches("jumps high.").count(), 1, "{text}");
 }
+
+#[test]
+fn a_listing_that_repeats_the_question_does_not_answer_it() {
+    let text = "# Start\n\nAsk the server about your documents.\n\n```\n$ ask \"What is the robin rule?\"\n{\"query\":\"What is the robin rule?\"}\n```\n\n# Other\n\nA wren sings.";
+    let library = library("a.md", text.as_bytes());
+    let hits = library.search("What is the robin rule?", 8).unwrap();
+    let found = extract(&library, "What is the robin rule?", &hits, &Nearness::default());
+    assert_ne!(found.verdict, Verdict::Answer, "{}", answer_from(&hits, &found));
+}
+
+#[test]
+fn the_text_below_the_name_that_is_asked_about_is_its_definition() {
+    let text = "# Settings\n\n## site_name\n\nThis is a required string that is used as the title.\n\nFor example:\n\n```\nsite_name: Robin\n```\n\n## Forged requests (CSRF)\n\nAnother page sends them. Against CSRF a token helps.";
+    let library = library("a.md", text.as_bytes());
+    for (question, wanted) in [
+        ("what is site_name", "This is a required string"),
+        ("explain csrf", "Another page sends them."),
+    ] {
+        let text = answer(&library, question);
+        assert!(text.contains(wanted), "{question}: {text}");
+    }
+}
+
+#[test]
+fn the_name_of_an_option_is_quoted_with_its_description() {
+    let text = "# Options\n\n--bare\n\nMake a store without files.\n\n--depth=N\n\nCreate a shallow copy with a history of so many commits.";
+    let library = library("a.md", text.as_bytes());
+    let text = answer(&library, "shallow copy with a short history of commits");
+    assert!(text.contains("--depth=N\nCreate a shallow"), "{text}");
+}
