@@ -105,10 +105,12 @@ test("the first text of an answer is painted", async (t) => {
       const response = await fetch(...request);
       if (!response.body || !String(request[0]).includes("/v1/turns")) return response;
       const decoder = new TextDecoder();
-      let isNoted = false;
+      let [lines, isNoted] = ["", false];
       const noted = new TransformStream({
         transform(chunk, controller) {
-          if (!isNoted && decoder.decode(chunk, { stream: true }).includes('"text":')) {
+          if (!isNoted) lines += decoder.decode(chunk, { stream: true });
+          // A frame of text, not an event that contains some.
+          if (!isNoted && /^\{"index":\d+,"text":/m.test(lines)) {
             isNoted = true;
             window.times.received.push(performance.now());
           }

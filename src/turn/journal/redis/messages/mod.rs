@@ -10,7 +10,7 @@ use crate::turn::{AnswerError, AnswerOutcome, TurnId};
 
 /// The maximum number of entries of an inbox. Older ones have been read, or their sender has given
 /// up.
-const MAX_INBOX: usize = 1024;
+pub(super) const MAX_INBOX: usize = 1024;
 
 /// The time to live of an inbox without new entries: longer than any sender waits for a reply.
 const INBOX_LIFE: Duration = Duration::from_secs(120);

@@ -9,10 +9,9 @@ use ragwire_test_support::seed::Seed;
 use tokio::time::{Instant, sleep};
 
 use super::world::{Faults, OWNER, Plan, Report, World, Written, is_done};
+use crate::turn::journal::redis::messages::MAX_INBOX;
 use crate::turn::{ResumeError, TurnId};
 
-/// An inbox is cut to this number of messages.
-const MAX_INBOX: usize = 1024;
 /// The size of the largest frame, a text of 4 KiB, as the journal counts it.
 const MAX_FRAME_BYTES: usize = 5000;
 /// Time for what happens after the last reader: a lease, a retry and a margin of the server's keys.

@@ -106,8 +106,8 @@ impl Network {
         let event = std::iter::once(first).chain(rest).collect::<String>();
         let now = Instant::now();
         let mut state = self.lock();
-        let millis = now.duration_since(state.server.started()).as_micros() as u64;
-        for byte in millis.to_le_bytes().iter().chain(event.as_bytes()) {
+        let micros = now.duration_since(state.server.started()).as_micros() as u64;
+        for byte in micros.to_le_bytes().iter().chain(event.as_bytes()) {
             state.trace = (state.trace ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
     }
