@@ -2,6 +2,7 @@
 // TypeScript through `tsc --strict`, commands run or their arguments checked, transcripts compared with the server.
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import net from "node:net";
 import { join } from "node:path";
@@ -69,12 +70,17 @@ before(async () => {
 });
 after(async () => assert.equal(await server.stop(), 0));
 
+/** A port below those that the system assigns to other tests while the program is built: see tests/support/ports.py. */
 async function freePort() {
-  const socket = net.createServer();
-  await new Promise((resolve) => socket.listen(0, "127.0.0.1", resolve));
-  const { port } = socket.address();
-  await new Promise((resolve) => socket.close(resolve));
-  return port;
+  for (;;) {
+    const port = randomInt(20_000, 32_000);
+    const socket = net.createServer();
+    const isFree = await new Promise((resolve) => {
+      socket.once("error", () => resolve(false));
+      socket.listen(port, "127.0.0.1", () => socket.close(() => resolve(true)));
+    });
+    if (isFree) return port;
+  }
 }
 
 /** Builds a package of its own from the page's dependencies and `code`, and returns its program. */

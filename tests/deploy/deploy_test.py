@@ -13,13 +13,16 @@ import pathlib
 import re
 import shutil
 import signal
-import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/support"))
+from ports import free_port  # noqa: E402
+
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 BINARY = pathlib.Path(os.environ.get("RAGWIRE_SERVER", TARGET / "debug/ragwire-server"))
 # How long a server may take to start in a busy test run.
@@ -52,12 +55,6 @@ def environment():
         if name == "ENV":
             values.update(pair.split("=", 1) for pair in argument.split())
     return values
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def get(port, path):

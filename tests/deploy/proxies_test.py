@@ -16,11 +16,15 @@ import signal
 import socket
 import ssl
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/support"))
+from ports import free_port  # noqa: E402
+
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 BINARY = pathlib.Path(os.environ.get("RAGWIRE_SERVER", TARGET / "debug/ragwire-server"))
 HOST = "docs.example.org"
@@ -29,12 +33,6 @@ USER, PASSWORD = "ada", "a password"
 PATIENCE = 60.0
 # The server's silence until it sends a keep-alive.
 KEEP_ALIVE = 1.0
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def wait_for(condition, what):

@@ -17,6 +17,7 @@ import pytest
 
 import ragwire
 from conftest import PATIENCE, Serve, ask, read_head, running_loop, text_of, wait_until
+from ports import free_port
 
 TOKENS = [f"token {n} " for n in range(50)]
 
@@ -294,8 +295,7 @@ uvicorn.run(ragwire.Endpoints(answer), port=int(sys.argv[1]), log_level="warning
 
 
 def test_ctrl_c_ends_every_turn_with_its_terminal() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     server = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTED, str(port)], stdout=subprocess.PIPE, text=True
     )

@@ -25,6 +25,7 @@ from starlette.testclient import TestClient
 import ragwire
 from ragwire import _decode, _endpoints
 from conftest import PATIENCE, Serve, ask, text_of, wait_until
+from ports import free_port
 
 
 async def echo(question: ragwire.Question, sink: ragwire.Sink) -> None:
@@ -314,8 +315,7 @@ def test_a_full_group_refuses_with_the_time_to_retry(serve: Serve) -> None:
 def redis_url(tmp_path: Path) -> Iterator[str]:
     program = shutil.which("redis-server")
     assert program, "scripts/test installs it"
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     server = subprocess.Popen(
         [program, "--port", str(port), "--save", "", "--dir", str(tmp_path)], stdout=subprocess.DEVNULL
     )
@@ -360,8 +360,7 @@ def test_redis_carries_turns_and_sessions_between_hosts(serve: Serve, redis_url:
 
 
 def test_a_redis_that_is_not_there_is_a_typed_error() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
 
     async def connect() -> None:
         await ragwire.Journal.redis(f"redis://127.0.0.1:{port}", retry=0.1, connect_timeout=0.1)

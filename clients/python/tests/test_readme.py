@@ -23,6 +23,7 @@ from starlette.responses import StreamingResponse
 
 import ragwire
 from conftest import PATIENCE, Serve, ask, text_of, wait_until
+from ports import free_port
 
 README = Path(__file__).parent.parent / "README.md"
 ROOT = Path(__file__).parents[3]
@@ -53,8 +54,7 @@ def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def running(folder: Path, python: Path, app: str) -> Iterator[str]:
     """Runs an `app.py` of this text with `uvicorn app:app`, as its page says, and yields its address."""
     (folder / "app.py").write_text(app)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()
     server = subprocess.Popen(
         [python, "-m", "uvicorn", "app:app", "--port", str(port)],
         cwd=folder,
@@ -65,10 +65,7 @@ def running(folder: Path, python: Path, app: str) -> Iterator[str]:
     def is_up() -> bool:
         assert server.poll() is None
         with socket.socket() as connection:
-            if connection.connect_ex(("127.0.0.1", port)) != 0:
-                return False
-            # A socket that has the server's port as its own connects to itself.
-            return connection.getsockname() != connection.getpeername()
+            return connection.connect_ex(("127.0.0.1", port)) == 0
 
     try:
         wait_until(is_up)

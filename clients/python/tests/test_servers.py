@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import pytest
 import websockets
 
 from conftest import PATIENCE, ask, text_of, wait_until
+from ports import free_port
 
 APP = """
 import asyncio
@@ -75,8 +75,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 @contextmanager
 def running(arguments: list[str], tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     (tmp_path / "app.py").write_text(APP)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = str(listener.getsockname()[1])
+    port = free_port()
     command = [part.format(port=port) for part in arguments]
     with (tmp_path / "log").open("w") as log:
         server = subprocess.Popen(

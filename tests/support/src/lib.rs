@@ -13,6 +13,7 @@
 pub mod gguf;
 pub mod history;
 pub mod minilm;
+pub mod ports;
 #[cfg(feature = "qdrant")]
 pub mod qdrant;
 pub mod redis;

@@ -4,19 +4,15 @@
 //! It needs Debian's package `redis-server`, which brings `redis-cli`.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// Ports below those that the system assigns to outgoing connections (32768 on Linux), so that the
-/// port of a killed server stays free for its restart.
-const FIRST_PORT: u16 = 20_000;
-const PORTS: u16 = 12_000;
+use crate::ports;
+
 /// The time that a server may take to start on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 const GLANCE: Duration = Duration::from_millis(10);
@@ -55,7 +51,7 @@ impl RedisServer {
         };
         // Another process may take the free port before the server does.
         for _ in 0..20 {
-            server.port = free_port();
+            server.port = ports::free_port();
             server.spawn();
             if server.answers() {
                 return server;
@@ -275,21 +271,6 @@ impl Drop for RedisServer {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-/// Returns a free port that no other test of this process has got.
-fn free_port() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Processes that start at the same time begin at different ports.
-    let process = u16::try_from(std::process::id() % u32::from(PORTS)).unwrap_or(0);
-    for _ in 0..PORTS {
-        let next = NEXT.fetch_add(1, Ordering::Relaxed);
-        let port = FIRST_PORT + (process.wrapping_mul(7).wrapping_add(next)) % PORTS;
-        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
-            return port;
-        }
-    }
-    panic!("no port is free");
 }
 
 fn copy(from: &Path, to: &Path) {

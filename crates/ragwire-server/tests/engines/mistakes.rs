@@ -181,11 +181,7 @@ async fn an_unreachable_qdrant() {
     use ragwire_server::settings::engines::{Secret, StoreKind};
 
     // The port is closed.
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    let port = ragwire_test_support::ports::free_port();
     let (words, code) = told(|settings| {
         settings.store = StoreKind::Qdrant;
         settings.qdrant_url = format!("http://127.0.0.1:{port}").parse().unwrap();

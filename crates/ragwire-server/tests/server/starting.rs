@@ -85,9 +85,7 @@ async fn ready(server: &Running) -> (u16, Value) {
 async fn readiness_names_a_server_that_cannot_be_reached() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let open = listener.local_addr().unwrap().port();
-    let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = closed.local_addr().unwrap().port();
-    drop(closed);
+    let port = ragwire_test_support::ports::free_port();
     let url = |port| Address(Some(format!("http://127.0.0.1:{port}/v1")));
 
     let server = start(|_| {}).await;
