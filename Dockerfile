@@ -32,8 +32,7 @@ COPY --from=build --chown=10001:10001 /out/data /data
 USER 10001:10001
 # The library, sessions and journal are files below /data.
 VOLUME /data
-# Two arenas: with one for each thread, glibc keeps the memory of removed documents.
-ENV RAGWIRE_LISTEN=0.0.0.0:8787 RAGWIRE_DATA=/data MALLOC_ARENA_MAX=2
+ENV RAGWIRE_LISTEN=0.0.0.0:8787 RAGWIRE_DATA=/data
 EXPOSE 8787
 # SIGTERM ends each open turn with its terminal, which may take as long as --drain.
 STOPSIGNAL SIGTERM

@@ -124,8 +124,22 @@ pub(super) fn read_text(json: &[u8]) -> Option<(Option<u64>, Cow<'_, str>)> {
         text: Cow<'a, str>,
     }
 
+    if begins_with_event(json) {
+        return None;
+    }
     let Object { index, text } = serde_json::from_slice(json).ok()?;
     (!text.is_empty()).then_some((index, text))
+}
+
+/// Returns `true` for an event as this crate writes it. Its parser would find that out with an error,
+/// which costs more than a text.
+fn begins_with_event(json: &[u8]) -> bool {
+    let members = json.strip_prefix(br#"{"index":"#).map(|rest| {
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        &rest[digits..]
+    });
+    let first = members.unwrap_or(json).get(1..).unwrap_or_default();
+    first.starts_with(br#""event":"#)
 }
 
 /// Returns `true` if [`read`] returns either a snapshot or an error for this object.

@@ -69,6 +69,10 @@ const PACED: &str = "Paced";
 /// The unit of the times in `/proc/PID/stat` on every Linux that Rust supports.
 const TICK: Duration = Duration::from_millis(10);
 
+/// The server's own.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     if let Ok(kind) = std::env::var(SERVER) {

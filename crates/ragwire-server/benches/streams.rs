@@ -51,6 +51,10 @@ const PACE: Duration = Duration::from_millis(500);
 /// How many connections are opened at a time.
 const OPENING: usize = 64;
 
+/// The server's own.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     if let Ok(kind) = std::env::var(SERVER) {

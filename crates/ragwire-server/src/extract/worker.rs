@@ -42,6 +42,8 @@ impl Worker {
             .kill_on_drop(true);
         #[cfg(unix)]
         command.env_clear();
+        // The allocator would reserve a gigabyte before the process limits its memory.
+        command.env("MIMALLOC_DISALLOW_ARENA_ALLOC", "1");
         let mut process = command.spawn()?;
         let (Some(stdin), Some(stdout)) = (process.stdin.take(), process.stdout.take()) else {
             unreachable!("both are piped")

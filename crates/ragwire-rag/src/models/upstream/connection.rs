@@ -339,6 +339,9 @@ fn decode(call: &mut Call<RecvBody>, received: &mut BytesMut) -> Result<Option<B
     let mut data = vec![0; received.len()];
     let mut length = 0;
     while !received.is_empty() {
+        if call.body_mode() == BodyMode::Chunked && call.is_on_chunk_boundary() {
+            length += take_whole_chunks(received, &mut data[length..]);
+        }
         let (used, decoded) = call.read(received, &mut data[length..])?;
         received.advance(used);
         length += decoded;
@@ -348,4 +351,29 @@ fn decode(call: &mut Call<RecvBody>, received: &mut BytesMut) -> Result<Option<B
     }
     data.truncate(length);
     Ok((length > 0).then(|| data.into()))
+}
+
+/// Moves the content of the chunks that have arrived as a whole to the beginning of `data` and returns its
+/// length. `ureq_proto` takes the rest: the end, a part of a chunk and what is not a chunk. It searches a
+/// hundred bytes of every chunk for extensions, which is most of what a chunk with one token costs.
+fn take_whole_chunks(received: &mut BytesMut, data: &mut [u8]) -> usize {
+    let (mut rest, mut length): (&[u8], usize) = (received, 0);
+    while let Some((content, after)) = whole_chunk(rest) {
+        data[length..][..content.len()].copy_from_slice(content);
+        length += content.len();
+        rest = after;
+    }
+    let used = received.len() - rest.len();
+    received.advance(used);
+    length
+}
+
+/// Returns the content of the chunk at the beginning of `bytes`, and what follows it. `None` if it is the
+/// last chunk, has not arrived as a whole, or is not a chunk.
+fn whole_chunk(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let Ok(httparse::Status::Complete((head, size @ 1..))) = httparse::parse_chunk_size(bytes) else {
+        return None;
+    };
+    let (content, after) = bytes[head..].split_at_checked(size.try_into().ok()?)?;
+    Some((content, after.strip_prefix(b"\r\n")?))
 }
