@@ -34,7 +34,7 @@ use crate::{DocumentFilter, FilterError};
 /// An agent gives the same kind of answer for every service.
 impl Orchestrator for Agent {
     fn answer(&self, question: Question, sink: Sink) -> Answering {
-        match filter(&question.options.extra) {
+        match filter_of(&question) {
             Ok(filter) => {
                 let question = AgentQuestion::from(question).filter(filter);
                 answering(Self::answer(self, question, sink))
@@ -57,7 +57,8 @@ impl Orchestrator for Agent {
 }
 
 /// GraphRAG uses the limits of the service in the question, otherwise their defaults. A question with
-/// a filter is refused, because a triple may come from any document.
+/// a filter is refused, because a triple may come from any document; of private documents there are
+/// none.
 impl Orchestrator for GraphRag {
     fn answer(&self, question: Question, sink: Sink) -> Answering {
         if let Err(refused) = check_filter(&question) {
@@ -74,7 +75,7 @@ impl Orchestrator for GraphRag {
 /// DocumentRAG uses the limits of the service in the question, otherwise their defaults.
 impl Orchestrator for DocumentRag {
     fn answer(&self, question: Question, sink: Sink) -> Answering {
-        match filter(&question.options.extra) {
+        match filter_of(&question) {
             Ok(filter) => {
                 let question = DocumentQuestion::from(question).filter(filter);
                 answering(Self::answer(self, question, sink))
@@ -114,7 +115,8 @@ fn searching(retriever: Arc<dyn Retrieve>, request: SearchRequest) -> Searching 
     Box::pin(async move {
         let limit = request.limit.min(SearchRequest::MAX_LIMIT);
         let filter = filter(&request.extra).map_err(|error| failure(&error.into()))?;
-        if !filter.is_empty() && !retriever.takes_filters() {
+        let filter = filter.user(request.owner);
+        if filter.has_conditions() && !retriever.takes_filters() {
             return Err(failure(&AnswerError::NoFilter));
         }
         let request = RetrieveRequest::new(request.query, limit).filter(filter);
@@ -170,11 +172,16 @@ impl From<Question> for DocumentQuestion {
 /// Returns the refusal of a question that selects documents.
 fn check_filter(question: &Question) -> Result<(), Answering> {
     let error = match filter(&question.options.extra) {
-        Ok(filter) if filter.is_empty() => return Ok(()),
+        Ok(filter) if !filter.has_conditions() => return Ok(()),
         Ok(_) => AnswerError::NoFilter,
         Err(error) => error.into(),
     };
     Err(answering(async { Err(error) }))
+}
+
+/// Returns the filter of a question, whose owner does not find private documents of others.
+fn filter_of(question: &Question) -> Result<DocumentFilter, FilterError> {
+    Ok(filter(&question.options.extra)?.user(question.owner.clone()))
 }
 
 /// Returns the filter of a request.

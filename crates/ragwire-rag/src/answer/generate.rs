@@ -52,6 +52,8 @@ pub struct GenerateRequest<'a> {
     pub citations_before: usize,
     /// The JSON schema of the answer, if it is to be JSON.
     pub schema: Option<&'a Value>,
+    /// The documents that were searched, for questions about what there is; `None` for all of them.
+    pub filter: Option<&'a DocumentFilter>,
     /// Compares texts with the question, if there is an embedder.
     pub(crate) meaning: Option<&'a Meaning>,
 }
@@ -67,8 +69,16 @@ impl<'a> GenerateRequest<'a> {
             instructions: "",
             citations_before: 0,
             schema: None,
+            filter: None,
             meaning: None,
         }
+    }
+
+    /// Sets the documents that were searched.
+    #[must_use]
+    pub fn filter(mut self, filter: &'a DocumentFilter) -> Self {
+        self.filter = Some(filter);
+        self
     }
 
     /// Sets what compares texts with the question by their meaning.
@@ -383,7 +393,8 @@ impl Extractive {
         request: GenerateRequest<'_>,
         sink: &Sink,
     ) -> Result<GeneratedAnswer, GenerateError> {
-        if let Some(text) = welcome(&self.library, &DocumentFilter::default(), request.question) {
+        let all = DocumentFilter::default();
+        if let Some(text) = welcome(&self.library, request.filter.unwrap_or(&all), request.question) {
             send_words(sink, &text).await?;
             return Ok(GeneratedAnswer::answered(Vec::new()).text(text));
         }

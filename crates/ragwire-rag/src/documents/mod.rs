@@ -15,8 +15,8 @@ pub use levels::SectionTree;
 #[cfg(feature = "qdrant")]
 pub use library::SharedLibraryOptions;
 pub use library::{
-    Change, ChangeKind, Claim, DocumentFilter, DocumentPage, FilterError, IndexingProgress, Library,
-    LibraryError, LibraryLimits, Salvage, SavedDocument, Source, SourceOutcome, SourceRoot, Work,
+    Change, ChangeKind, Claim, DocumentFilter, DocumentOwner, DocumentPage, FilterError, IndexingProgress,
+    Library, LibraryError, LibraryLimits, Salvage, SavedDocument, Source, SourceOutcome, SourceRoot, Work,
 };
 pub use parse::{
     Block, BlockKind, EXTENSIONS, FrontMatter, PARSER_VERSION, ParseError, ParseErrorKind, ParseLimits,

@@ -10,8 +10,8 @@ use crate::hashed::HashedWords;
 use ragwire_rag::models::{Boxed, Embed, ModelError, Side};
 use ragwire_rag::search::store::{Filter, MemoryStore, Store, Vectors};
 use ragwire_rag::{
-    Document, DocumentFilter, Indexer, Library, LibraryError, LibraryLimits, SharedLibraryOptions, Source,
-    SourceOutcome, SourceRoot, Work, parse,
+    Document, DocumentFilter, DocumentOwner, Indexer, Library, LibraryError, LibraryLimits,
+    SharedLibraryOptions, Source, SourceOutcome, SourceRoot, Work, parse,
 };
 use ragwire_test_support::qdrant::{Double, Reply};
 
@@ -191,10 +191,40 @@ async fn behaves_as_one(url: &str) {
     // Owners are known everywhere.
     let parsed = parse("mine.md", b"Of Ada.", &Default::default()).unwrap();
     let go_on = |_| std::ops::ControlFlow::Continue(());
-    let mine = one.add_for("ada", "mine.md", &parsed, go_on).unwrap();
+    let ada = DocumentOwner::new("ada").shares(true);
+    let mine = one.add_for(&ada, "mine.md", &parsed, go_on).unwrap();
     assert_eq!(other.remove_for("eve", &mine.id).unwrap_err().code(), "not_owner");
     assert_eq!(other.ids_of("ada"), [mine.id.clone()].into());
     assert!(other.remove_for("ada", &mine.id).unwrap());
+
+    // And who finds what they keep for themselves.
+    let parsed = parse("diary.md", b"My robin sang at noon.", &Default::default()).unwrap();
+    let diary = one
+        .add_for(&DocumentOwner::new("ada"), "diary.md", &parsed, go_on)
+        .unwrap();
+    until("the other host has it", || other.is_live(&diary.id)).await;
+    for library in [&one, &other] {
+        for (user, finds) in [("ada", true), ("eve", false), ("", false)] {
+            let hits = found(library, "robin noon", &DocumentFilter::default().user(user));
+            assert_eq!(
+                hits.iter().any(|(id, _)| id.starts_with(&diary.id)),
+                finds,
+                "{user}"
+            );
+        }
+        assert!(!library.remove_for("eve", &diary.id).unwrap());
+    }
+    // The same content again shares it, everywhere.
+    let shared = DocumentOwner::new("ada").shares(true);
+    assert_eq!(
+        one.add_for(&shared, "diary.md", &parsed, go_on).unwrap().id,
+        diary.id
+    );
+    until("the other host lets everyone find it", || {
+        other.is_found_by(Some("eve"), &diary.id)
+    })
+    .await;
+    assert!(one.remove_for("ada", &diary.id).unwrap());
 
     // What folders were read is known to all.
     let source = Source {

@@ -79,7 +79,7 @@ function show() {
 }
 
 function row(record) {
-  const facts = [record.pages === undefined ? "" : plural(record.pages, "page"), plural(record.chunks, "passage"), record.text_bytes === undefined ? "" : size(record.text_bytes)];
+  const facts = [record.pages === undefined ? "" : plural(record.pages, "page"), plural(record.chunks, "passage"), record.text_bytes === undefined ? "" : size(record.text_bytes), record.shared === false ? "only you find it" : ""];
   const title = record.title && record.title !== record.name ? [make("span", record.title, { class: "title" }), " · "] : [];
   const item = make("li", undefined, { "data-id": record.id },
     make("div", undefined, { class: "what" }, make("span", record.name, { class: "name" }),

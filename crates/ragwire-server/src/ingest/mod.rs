@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use ragwire_rag::{Document, Library, LibraryError, Parsed};
+use ragwire_rag::{Document, DocumentOwner, Library, LibraryError, Parsed};
 
 use crate::extract::{ExtractError, ExtractErrorKind, Extractor};
 
@@ -123,7 +123,7 @@ pub(crate) fn documents_below(folder: &Path) -> Vec<(PathBuf, String)> {
 pub async fn add(
     library: &Arc<Library>,
     extractor: &Extractor,
-    owner: Option<&str>,
+    owner: Option<&DocumentOwner>,
     name: &str,
     bytes: Bytes,
 ) -> Result<AddedDocument, AddError> {
@@ -133,12 +133,12 @@ pub async fn add(
 
 async fn store(
     library: &Arc<Library>,
-    owner: Option<&str>,
+    owner: Option<&DocumentOwner>,
     name: &str,
     parsed: Parsed,
 ) -> Result<AddedDocument, AddError> {
     let (library, name) = (Arc::clone(library), name.to_owned());
-    let owner = owner.map(str::to_owned);
+    let owner = owner.cloned();
     let adding = tokio::task::spawn_blocking(move || {
         // Called for a new document, never for an unchanged one.
         let mut new = false;

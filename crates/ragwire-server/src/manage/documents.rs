@@ -31,6 +31,9 @@ pub enum Documents {
         /// Files, and folders with their documents
         #[arg(required = true, value_name = "PATH")]
         paths: Vec<PathBuf>,
+        /// Let everyone find them, not only the user of the key (on a server that knows its users)
+        #[arg(long)]
+        shared: bool,
     },
     /// Remove documents, by id or by name
     #[command(visible_alias = "remove", alias = "delete")]
@@ -60,7 +63,7 @@ pub async fn documents(command: Documents, remote: Remote, environment: Remote) 
     let remote = remote.over(environment);
     exit(match command {
         Documents::List => list(&remote).await,
-        Documents::Add { paths } => add(&remote, &paths).await,
+        Documents::Add { paths, shared } => add(&remote, &paths, shared).await,
         Documents::Rm { documents } => remove(&remote, documents).await,
     })
 }
@@ -100,7 +103,7 @@ async fn list(remote: &Remote) -> Result<(), ManageError> {
 }
 
 /// Uploads the files one by one, so that one that cannot be read does not keep the others out.
-async fn add(remote: &Remote, paths: &[PathBuf]) -> Result<(), ManageError> {
+async fn add(remote: &Remote, paths: &[PathBuf], shared: bool) -> Result<(), ManageError> {
     let server = remote.server();
     let mut failed = None;
     let mut report = |error| {
@@ -111,7 +114,7 @@ async fn add(remote: &Remote, paths: &[PathBuf]) -> Result<(), ManageError> {
     for path in paths {
         if !path.is_dir() {
             let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-            match upload(&server, path, &name).await {
+            match upload(&server, path, &name, shared).await {
                 Ok(added) => print_added(remote, path, &added)?,
                 Err(error) => report(error),
             }
@@ -123,7 +126,7 @@ async fn add(remote: &Remote, paths: &[PathBuf]) -> Result<(), ManageError> {
             report(ManageError::NoFiles(path.clone()));
         }
         for (file, name) in files {
-            match upload(&server, &file, &name).await {
+            match upload(&server, &file, &name, shared).await {
                 Ok(added) => print_added(remote, &file, &added)?,
                 Err(error) => report(error),
             }
@@ -139,12 +142,15 @@ fn print_added(remote: &Remote, path: &Path, added: &Value) -> io::Result<()> {
     }
 }
 
-async fn upload(server: &Server, path: &Path, name: &str) -> Result<Value, ManageError> {
+async fn upload(server: &Server, path: &Path, name: &str, shared: bool) -> Result<Value, ManageError> {
     let bytes = tokio::fs::read(path).await.map_err(|reason| ManageError::File {
         path: path.to_owned(),
         reason,
     })?;
-    let uri = format!("/v1/documents?name={}", segment(name));
+    let mut uri = format!("/v1/documents?name={}", segment(name));
+    if shared {
+        uri.push_str("&shared=true");
+    }
     let sent = server
         .send(Method::POST, &uri, JSON, Some((FILE, Bytes::from(bytes))))
         .await;

@@ -12,7 +12,7 @@ use futures_util::stream;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use ragwire::Failure;
-use ragwire_rag::{Library, LibraryError};
+use ragwire_rag::{DocumentOwner, Library, LibraryError};
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use utoipa::ToSchema;
@@ -32,10 +32,32 @@ const MAX_NAME_BYTES: usize = 255;
 /// One parameter of a path.
 pub(super) type PathParam = Result<Path<String>, PathRejection>;
 
-/// The query `?name=` of an upload with one file.
+/// The query of an upload: `?name=` for one file, `?shared=` for all.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct UploadQuery {
     name: Option<String>,
+    shared: Option<String>,
+}
+
+impl UploadQuery {
+    /// Returns whose documents the uploaded files become.
+    fn owner(&self, user: Option<String>) -> Result<Option<DocumentOwner>, Refusal> {
+        let bad = |message: &str| Refusal::permanent(StatusCode::BAD_REQUEST, "bad_query", message);
+        let shares = match self.shared.as_deref() {
+            None => user.is_none(),
+            Some("true") => true,
+            Some("false") => false,
+            Some(_) => return Err(bad("shared must be true or false.")),
+        };
+        match user {
+            Some(user) => Ok(Some(DocumentOwner::new(user).shares(shares))),
+            None if shares => Ok(None),
+            None => Err(bad(
+                "This server does not know its users, so everyone finds every document. Start it with \
+                 --owner-header or --api-keys.",
+            )),
+        }
+    }
 }
 
 /// The outcome of an upload.
@@ -66,8 +88,8 @@ struct FailedFile {
     params(("document_id" = String, Path, description = "The document")),
     responses(
         (status = 204, description = "The document was removed"),
-        (status = 403, description = "The document is shared or belongs to another user (`--owner-header`)", body = openapi::Refused),
-        (status = 404, description = "The document does not exist", body = openapi::Refused),
+        (status = 403, description = "The document is everyone's, or shared by another user (`--owner-header`)", body = openapi::Refused),
+        (status = 404, description = "The document does not exist, or is private to another user", body = openapi::Refused),
         (status = 500, description = "The library cannot be written", body = openapi::Refused),
         (status = 503, description = "The shared library cannot be reached; `retry-after` says when to retry", body = openapi::Refused),
         (status = 507, description = "The disk is full, and removing needs more room than is kept for it; `retry-after` says when to retry", body = openapi::Refused),
@@ -116,10 +138,13 @@ pub(super) async fn remove(
 )]
 pub(super) async fn chunk(
     State(app): State<Arc<App>>,
-    _: DocumentUser,
+    DocumentUser(user): DocumentUser,
     ids: Result<Path<(String, String)>, PathRejection>,
 ) -> Result<Response, Refusal> {
     let Path((document_id, chunk_id)) = ids.map_err(|_| unknown_document())?;
+    if !app.library()?.is_found_by(user.as_deref(), &document_id) {
+        return Err(unknown_document());
+    }
     let chunk = with_library(&app, move |library| library.chunk(&chunk_id)).await?;
     match chunk.map_err(|error| failed(&error))? {
         Some(chunk) if chunk.document_id == document_id => Ok(Json(chunk).into_response()),
@@ -128,6 +153,8 @@ pub(super) async fn chunk(
 }
 
 /// Adds documents. A document replaces an earlier one with the same name.
+///
+/// If the server knows its users, only the user of the request finds them, unless `shared` is `true`.
 #[utoipa::path(
     post,
     path = "/v1/documents",
@@ -135,6 +162,7 @@ pub(super) async fn chunk(
     operation_id = "addDocuments",
     params(
         ("name" = Option<String>, Query, description = "The name of the one file that is the body"),
+        ("shared" = Option<bool>, Query, description = "Whether everyone finds them; `false` by default if the server knows its users (`--owner-header`, `--api-keys`)"),
         ("x-filename" = Option<String>, Header, description = "The name, percent-encoded"),
     ),
     request_body(description = "A form of files, or one file", content(
@@ -149,9 +177,9 @@ pub(super) async fn chunk(
     )),
     responses(
         (status = 201, description = "The added documents, and the files that failed", body = Uploaded),
-        (status = 400, description = "The body is incomplete, or the form is malformed", body = openapi::Refused),
+        (status = 400, description = "The body is incomplete, the form is malformed, or `shared` cannot be honoured", body = openapi::Refused),
         (status = 408, description = "The body did not arrive in time", body = openapi::Refused),
-        (status = 409, description = "A shared document or one of another user has that name (`--owner-header`)", body = openapi::Refused),
+        (status = 409, description = "A document of everyone's or of another user has that name (`--owner-header`)", body = openapi::Refused),
         (status = 413, description = "The body or a file in it is too large", body = openapi::Refused),
         (status = 415, description = "The file type is not supported", body = openapi::Refused),
         (status = 422, description = "The file cannot be read, or has no name", body = openapi::Refused),
@@ -162,11 +190,19 @@ pub(super) async fn chunk(
 )]
 pub(super) async fn upload(
     State(app): State<Arc<App>>,
-    DocumentUser(owner): DocumentUser,
+    DocumentUser(user): DocumentUser,
     query: Result<Query<UploadQuery>, QueryRejection>,
     request: Request,
 ) -> Result<Response, Refusal> {
     let (head, body) = request.into_parts();
+    let Query(query) = query.unwrap_or_default();
+    let owner = match query.owner(user.clone()) {
+        Ok(owner) => owner,
+        Err(refusal) => {
+            body::linger(&head.headers, body).await;
+            return Err(refusal);
+        }
+    };
     let library = match app.library() {
         Ok(library) => library,
         Err(refusal) => {
@@ -209,19 +245,21 @@ pub(super) async fn upload(
     let files = if multipart {
         parts(&head.headers, bytes, *app.settings.max_upload_files).await?
     } else {
-        let Query(UploadQuery { name }) = query.unwrap_or_default();
-        vec![(name_of(name, &head.headers)?, bytes)]
+        vec![(name_of(query.name, &head.headers)?, bytes)]
     };
     let (mut documents, mut failed) = (Vec::new(), Vec::new());
     for (name, bytes) in files {
-        match add(library, &app.extractor, owner.as_deref(), &name, bytes.clone()).await {
+        match add(library, &app.extractor, owner.as_ref(), &name, bytes.clone()).await {
             Ok(added) => {
                 if let Some(originals) = &app.originals {
                     originals.keep(&added.document.id, &bytes).await;
                 }
                 documents.push(ListedDocument {
+                    removable: library.may_be_removed_by(user.as_deref(), &added.document.id),
+                    shared: user
+                        .is_some()
+                        .then(|| library.is_found_by(Some(""), &added.document.id)),
                     document: added.document,
-                    removable: true,
                     sample: false,
                 });
             }

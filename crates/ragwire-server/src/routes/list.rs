@@ -42,6 +42,9 @@ pub(super) struct ListedDocument {
     pub(super) document: Document,
     /// Whether the user of the request may replace or remove it.
     pub(super) removable: bool,
+    /// Whether everyone finds it; absent if the server does not know its users.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) shared: Option<bool>,
     /// Whether it came with the program, as a placeholder for the user's own documents.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) sample: bool,
@@ -94,7 +97,7 @@ impl Default for Wanted {
 )]
 pub(super) async fn list(
     State(app): State<Arc<App>>,
-    DocumentUser(owner): DocumentUser,
+    DocumentUser(user): DocumentUser,
     query: Result<Query<Vec<(String, String)>>, QueryRejection>,
 ) -> Result<Response, Refusal> {
     let library = app.library()?;
@@ -106,10 +109,16 @@ pub(super) async fn list(
         start,
         limit,
     } = Wanted::parse(parameters)?;
+    let filter = match &user {
+        Some(user) => filter.user(user),
+        None => filter,
+    };
     let page = library.page(&filter, &name, start, limit);
-    let own = owner.map(|owner| library.ids_of(&owner));
     let listed = page.documents.into_iter().map(|document| ListedDocument {
-        removable: own.as_ref().is_none_or(|own| own.contains(&document.id)),
+        removable: library.may_be_removed_by(user.as_deref(), &document.id),
+        shared: user
+            .is_some()
+            .then(|| library.is_found_by(Some(""), &document.id)),
         sample: sample::includes(&document.name),
         document,
     });

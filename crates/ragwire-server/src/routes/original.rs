@@ -52,11 +52,15 @@ const ATTRIBUTE: &AsciiSet = &NON_ALPHANUMERIC
 )]
 pub(super) async fn get(
     State(app): State<Arc<App>>,
-    _: DocumentUser,
+    DocumentUser(user): DocumentUser,
     id: PathParam,
 ) -> Result<Response, Refusal> {
     let Path(id) = id.map_err(|_| unknown_document())?;
-    let document = app.library()?.document(&id).ok_or_else(unknown_document)?;
+    let library = app.library()?;
+    let document = library
+        .document(&id)
+        .filter(|_| library.is_found_by(user.as_deref(), &id));
+    let document = document.ok_or_else(unknown_document)?;
     let kept = match &app.originals {
         Some(originals) => originals
             .open_file(&id)

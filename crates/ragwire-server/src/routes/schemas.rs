@@ -37,6 +37,7 @@ ragwire_endpoints::sampled_schemas! {
         note("/chunks", "How many passages it was cut into."),
         note("/added_ms", "Milliseconds since 1970."),
         note("/sample", "Whether it came with the program, as a placeholder; absent for all others."),
+        note("/shared", "Whether everyone finds it; absent if the server does not know its users (`--owner-header`)."),
         note("/removable", "Whether the user of the request may replace or remove it (`--owner-header`)."),
     ];
     Chunk, chunks, &[
@@ -73,6 +74,7 @@ fn documents() -> Vec<Value> {
         (document.title, document.pages) = (Some("Title".into()), Some(1));
         let mut listed = listed(document);
         listed["sample"] = true.into();
+        listed["shared"] = true.into();
         listed
     });
     minimal.into_iter().chain(full).collect()

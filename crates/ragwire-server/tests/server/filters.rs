@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::start_on;
 
-const QUESTION: &str = "When does the robin sing?";
+pub(crate) const QUESTION: &str = "When does the robin sing?";
 
 fn library() -> Arc<Library> {
     let library = Library::in_memory(LibraryLimits::default()).unwrap();
@@ -30,7 +30,7 @@ fn library() -> Arc<Library> {
 }
 
 /// All routes that ask or search, with a body that has this filter.
-fn requests(filter: &Value) -> Vec<(&'static str, Value)> {
+pub(crate) fn requests(filter: &Value) -> Vec<(&'static str, Value)> {
     let tool = |name: &str, arguments: Value| {
         json!({
             "jsonrpc": "2.0", "id": 1, "method": "tools/call",

@@ -197,7 +197,7 @@ async fn a_key_has_its_own_conversations_and_documents() {
     let id = added.json()["documents"][0]["id"].as_str().unwrap().to_owned();
     let path = format!("/v1/documents/{id}");
     let other = as_key("of-bob", Method::DELETE, &path, "").await;
-    assert_eq!(refused(&other), (403, "not_owner".to_owned()));
+    assert_eq!(refused(&other), (404, "not_found".to_owned()));
     assert_eq!(as_key("documents", Method::DELETE, &path, "").await.status, 204);
 }
 

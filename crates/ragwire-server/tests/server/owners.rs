@@ -10,6 +10,7 @@ use ragwire_server::settings::Settings;
 use ragwire_server::settings::values::Header;
 use serde_json::json;
 
+use crate::filters::{QUESTION, requests};
 use crate::openapi::operations;
 use crate::support::{JSON, Reply, Running, WHOLE, start, start_with};
 use crate::trustgraph::Socket;
@@ -83,11 +84,120 @@ async fn as_user(server: &Running, user: &str, method: Method, path: &str, body:
 }
 
 #[tokio::test]
+async fn nobody_else_finds_a_private_document() {
+    let server = start(with_owners).await;
+    let text = "# Diary\n\nThe robin of Alice sings at noon.";
+    let added = as_user(
+        &server,
+        "alice",
+        Method::POST,
+        "/v1/documents?name=diary.md",
+        text,
+    )
+    .await;
+    assert_eq!(added.status, 201);
+    let added = &added.json()["documents"][0];
+    assert_eq!(
+        (&added["shared"], &added["removable"]),
+        (&json!(false), &json!(true))
+    );
+    let id = added["id"].as_str().unwrap().to_owned();
+
+    for (user, finds) in [("alice", true), ("bob", false)] {
+        let headers = [JSON, ("x-user", user)];
+        let call =
+            async |method, path: &str, body: &str| server.call(method, path, &headers, body.to_owned()).await;
+        let documents = call(Method::GET, "/v1/documents?name=diary", "").await.json();
+        assert_eq!(documents["total"], u64::from(finds), "{user}");
+        let passage = format!("/v1/documents/{id}/chunks/{id}-0");
+        assert_eq!(
+            call(Method::GET, &passage, "").await.status,
+            if finds { 200 } else { 404 }
+        );
+        for (route, body) in requests(&json!(null)) {
+            let answer = call(Method::POST, route, &body.to_string()).await;
+            assert_eq!(answer.status, 200, "{user} {route}: {}", answer.text());
+            assert_eq!(
+                answer.text().contains("at noon"),
+                finds,
+                "{user} {route}: {}",
+                answer.text()
+            );
+        }
+        // A question about what there is names the only document.
+        let service = "/api/v1/flow/default/service/document-rag";
+        let answer = call(Method::POST, service, r#"{"query":"hello"}"#).await;
+        assert!(answer.text().contains("document"), "{}", answer.text());
+        assert!(
+            finds || !answer.text().to_lowercase().contains("diary"),
+            "{}",
+            answer.text()
+        );
+        if !finds {
+            let removed = call(Method::DELETE, &format!("/v1/documents/{id}"), "").await;
+            assert_eq!(
+                (removed.status.as_u16(), removed.code()),
+                (404, "not_found".to_owned())
+            );
+        }
+    }
+
+    // Uploaded again, it is shared.
+    let path = "/v1/documents?name=diary.md&shared=true";
+    let shared = as_user(&server, "alice", Method::POST, path, text).await.json();
+    assert_eq!(shared["documents"][0]["shared"], true);
+    let headers = [JSON, ("x-user", "bob")];
+    let question = json!({ "prompt": QUESTION }).to_string();
+    let answer = server.call(Method::POST, WHOLE, &headers, question).await;
+    assert!(answer.text().contains("at noon"), "{}", answer.text());
+
+    let bad = as_user(
+        &server,
+        "alice",
+        Method::POST,
+        "/v1/documents?name=a.md&shared=yes",
+        text,
+    )
+    .await;
+    assert_eq!((bad.status.as_u16(), bad.code()), (400, "bad_query".to_owned()));
+}
+
+#[tokio::test]
+async fn a_server_without_users_has_no_private_documents() {
+    let server = start(|_| {}).await;
+    let upload = async |query: &str| {
+        let headers = [("content-type", "text/markdown")];
+        let path = format!("/v1/documents?name=a.md{query}");
+        server.call(Method::POST, &path, &headers, "The owl sees.").await
+    };
+    let refused = upload("&shared=false").await;
+    assert_eq!(
+        (refused.status.as_u16(), refused.code()),
+        (400, "bad_query".to_owned())
+    );
+    for query in ["", "&shared=true"] {
+        let added = upload(query).await;
+        assert_eq!(
+            (added.status.as_u16(), added.json()["documents"][0].get("shared")),
+            (201, None)
+        );
+    }
+}
+
+#[tokio::test]
 async fn users_change_only_their_own_documents() {
     let server = start(with_owners).await;
     let shared = server.app.library().unwrap().list()[0].id.clone();
-    let upload =
-        async |user, text| as_user(&server, user, Method::POST, "/v1/documents?name=owl.md", text).await;
+    let upload = async |user, text| {
+        as_user(
+            &server,
+            user,
+            Method::POST,
+            "/v1/documents?name=owl.md&shared=true",
+            text,
+        )
+        .await
+    };
     let remove = async |user, id: &str| {
         let path = format!("/v1/documents/{id}");
         as_user(&server, user, Method::DELETE, &path, "").await
@@ -125,7 +235,7 @@ async fn users_change_only_their_own_documents() {
     assert_eq!(of_her, std::slice::from_ref(&of_alice));
     assert_eq!(removable("bob").await, (Vec::new(), all));
 
-    // All users search all documents.
+    // All users search what is shared.
     let headers = [JSON, ("x-user", "bob")];
     let question = r#"{"prompt":"When does the owl see?"}"#;
     let answer = server.call(Method::POST, WHOLE, &headers, question).await.json();

@@ -142,6 +142,10 @@ impl Reply {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| panic!("no JSON: {:?}", self.body))
     }
 
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
     pub(crate) fn code(&self) -> String {
         self.json()["error"]["code"].as_str().unwrap_or("none").to_owned()
     }

@@ -107,7 +107,7 @@ pub(super) async fn run(
     let is_plain = question.earlier.is_empty()
         && question.instructions.is_empty()
         && question.schema.is_none()
-        && question.filter.is_empty();
+        && !question.filter.has_conditions();
     let cache = parts.cache.as_ref().filter(|_| is_plain);
     let Some(cache) = cache else {
         let answer = run.answer(false).await?;

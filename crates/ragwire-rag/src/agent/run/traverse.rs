@@ -48,7 +48,7 @@ impl<'a> Run<'a> {
     pub(super) fn graph(&self) -> Option<&'a GraphTraverse> {
         let graph = self.parts.graph.as_ref().filter(|graph| !graph.is_empty());
         // Its triples do not know which documents they are of.
-        graph.filter(|_| self.question.filter.is_empty())
+        graph.filter(|_| !self.question.filter.has_conditions())
     }
 
     /// How to answer a question that does not say so itself. The lexical judge does not know about

@@ -182,7 +182,7 @@ impl DocumentRag {
         let prompt = checked(&question.prompt)?;
         question.limits.check()?;
         check_schema(question.schema.as_ref(), self.has_structured_results())?;
-        if !question.filter.is_empty() && !self.retriever.takes_filters() {
+        if question.filter.has_conditions() && !self.retriever.takes_filters() {
             return Err(AnswerError::NoFilter);
         }
         let plan = Plan::of(prompt);
@@ -207,7 +207,9 @@ impl DocumentRag {
                 .then(|| rank::tool(ranker.method()));
         }
         let (tool, mode) = (self.retriever.tool(), self.retriever.mode());
-        let request = GenerateRequest::new(prompt, &context, tool).schema(question.schema.as_ref());
+        let request = GenerateRequest::new(prompt, &context, tool)
+            .schema(question.schema.as_ref())
+            .filter(&question.filter);
         let written = write_answer(request, WriteSteps::new(&*self.generator), sink).await?;
         let tools = std::iter::once(tool.to_owned()).chain(ranked);
         Ok(written.metadata(mode, tools, None))

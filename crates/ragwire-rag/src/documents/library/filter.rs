@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::Library;
-use super::state::Held;
+use super::state::{Held, Shared};
 use crate::search::analyzer::Language;
 use crate::{Document, DocumentKind};
 
@@ -54,6 +54,11 @@ impl Library {
         page
     }
 
+    /// Returns whether `filter` selects every document that the library has now.
+    pub fn selects_all(&self, filter: &DocumentFilter) -> bool {
+        self.read().selects_all(filter)
+    }
+
     /// Returns the number of documents.
     pub fn document_count(&self) -> usize {
         self.read().documents.len()
@@ -90,6 +95,18 @@ pub struct DocumentFilter {
     pub since: Option<String>,
     /// Only documents of this day and earlier.
     pub until: Option<String>,
+    /// Who asks. Only documents that this user may find: those without an owner, their own, and those
+    /// that their owners share. An anonymous user has an empty name and finds no private documents;
+    /// `None` finds all. Never part of the JSON.
+    #[serde(skip)]
+    pub user: Option<String>,
+}
+
+impl Shared {
+    /// Returns whether `filter` selects every document.
+    pub(super) fn selects_all(&self, filter: &DocumentFilter) -> bool {
+        !filter.has_conditions() && (filter.user.is_none() || self.private_documents == 0)
+    }
 }
 
 impl DocumentFilter {
@@ -165,12 +182,28 @@ impl DocumentFilter {
         Ok(())
     }
 
-    /// Returns whether the filter selects every document.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
+    /// Sets [`user`](Self::user).
+    #[must_use]
+    pub fn user(mut self, user: impl Into<String>) -> Self {
+        self.user = Some(user.into());
+        self
+    }
+
+    /// Returns whether the filter selects documents by more than who may find them.
+    pub fn has_conditions(&self) -> bool {
+        let anyone = Self {
+            user: None,
+            ..self.clone()
+        };
+        anyone != Self::default()
     }
 
     pub(super) fn accepts(&self, held: &Held) -> bool {
+        self.user.as_deref().is_none_or(|user| held.is_found_by(user)) && self.meets(held)
+    }
+
+    /// Returns whether a document has the metadata that the filter selects.
+    fn meets(&self, held: &Held) -> bool {
         let document = &held.document;
         let in_folder = |folder: &String| {
             let folder = folder.trim_matches('/');
@@ -304,8 +337,10 @@ mod tests {
         ] {
             assert_eq!(DocumentFilter::parse(&same).as_ref(), Ok(&tags), "{same}");
         }
-        assert!(DocumentFilter::parse(&Value::Null).unwrap().is_empty());
-        assert!(DocumentFilter::parse(&json!({})).unwrap().is_empty());
+        for all in [Value::Null, json!({})] {
+            assert_eq!(DocumentFilter::parse(&all), Ok(DocumentFilter::default()));
+        }
+        assert!(tags.has_conditions() && !DocumentFilter::default().user("ada").has_conditions());
     }
 
     #[test]

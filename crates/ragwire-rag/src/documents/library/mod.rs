@@ -46,6 +46,7 @@ pub use changes::{Change, ChangeKind};
 pub use claim::{Claim, Work};
 pub use error::LibraryError;
 pub use filter::{DocumentFilter, DocumentPage, FilterError};
+pub use owners::DocumentOwner;
 pub use salvage::{Salvage, SavedDocument};
 #[cfg(feature = "qdrant")]
 pub use shared::SharedLibraryOptions;
@@ -233,10 +234,10 @@ impl Library {
         self.add_as(None, name, parsed, progress)
     }
 
-    /// Adds a document of `owner`, or a shared one, which may replace any other.
+    /// Adds a document of `owner`, or one of everyone's, which may replace any other.
     fn add_as(
         &self,
-        owner: Option<&str>,
+        owner: Option<&DocumentOwner>,
         name: &str,
         parsed: &Parsed,
         mut progress: impl FnMut(IndexingProgress) -> ControlFlow<()>,
@@ -261,7 +262,7 @@ impl Library {
     /// Adds a document. Another host that changes it at the same time is a conflict.
     fn try_add(
         &self,
-        owner: Option<&str>,
+        owner: Option<&DocumentOwner>,
         name: &str,
         id: &str,
         parsed: &Parsed,
@@ -271,11 +272,17 @@ impl Library {
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         self.refresh_name(name)?;
         let old = self.room_for(name, id, pieces.len())?;
-        if let Some(same) = old.as_ref().filter(|old| old.document.id == id) {
-            return Ok(same.document.clone());
-        }
-        if old.as_ref().is_some_and(|old| !old.may_be_changed_by(owner)) {
-            return Err(LibraryError::NotOwner);
+        let name_of_owner = owner.map(|owner| &*owner.name);
+        if let Some(old) = &old {
+            let (is_same, is_own) = (old.document.id == id, old.may_be_changed_by(name_of_owner));
+            let is_found = is_own || name_of_owner.is_some_and(|user| old.is_found_by(user));
+            // The same content again may change who finds it.
+            if is_same && is_found && (!is_own || old.owner.as_ref() == owner) {
+                return Ok(old.document.clone());
+            }
+            if !is_own {
+                return Err(LibraryError::NotOwner);
+            }
         }
         let total_chunks = pieces.len();
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -297,7 +304,8 @@ impl Library {
             }
         }
         let mut stored = self.stored(document.clone(), pieces, &text, &parsed.front_matter);
-        stored.owner = owner.map(str::to_owned);
+        stored.owner = owner.map(|owner| owner.name.clone());
+        stored.shares = owner.is_some_and(|owner| owner.shares);
         let mut prepared = Vec::with_capacity(total_chunks);
         for (done_chunks, piece) in pieces.iter().enumerate() {
             if done_chunks % CHUNKS_PER_PROGRESS == 0
@@ -336,6 +344,7 @@ impl Library {
             tags: front_matter.tags.clone(),
             date: front_matter.date.clone(),
             owner: None,
+            shares: false,
         }
     }
 

@@ -149,11 +149,11 @@ impl Library {
                     (term.spellings, term.factor) = (vec![spelling], CORRECTED_FACTOR);
                 }
             }
+            let all = shared.selects_all(filter);
             let accepted = |number| {
-                filter.is_empty()
-                    || shared
-                        .document_of(number)
-                        .is_some_and(|held| filter.accepts(held))
+                all || shared
+                    .document_of(number)
+                    .is_some_and(|held| filter.accepts(held))
             };
             let found = shared.lexicon.search(connection, &terms, limit, accepted)?;
             let document = |found: &Match| shared.document_of(found.key).map(Arc::clone);

@@ -39,9 +39,12 @@ pub(super) struct StoredDocument {
     pub(super) tags: Vec<String>,
     #[serde(default)]
     pub(super) date: Option<String>,
-    /// The only owner who may replace or remove it; absent if it is shared.
+    /// The only owner who may replace or remove it; absent if it is everyone's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) owner: Option<String>,
+    /// Whether others find what its owner has added.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) shares: bool,
 }
 
 /// Returns all documents with their first passages, in the order of these.

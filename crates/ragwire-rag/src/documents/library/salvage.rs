@@ -25,9 +25,12 @@ pub struct SavedDocument {
     /// Its day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
-    /// Its owner; absent if it is shared.
+    /// Its owner; absent if it is everyone's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
+    /// Whether its owner shares it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shares: bool,
     /// Its passages, in order.
     pub passages: Vec<Piece>,
 }
@@ -87,7 +90,8 @@ impl Library {
                 document,
                 tags: held.tags.clone(),
                 date: held.date.clone(),
-                owner: held.owner.clone(),
+                owner: held.owner.as_ref().map(|owner| owner.name.clone()),
+                shares: held.owner.as_ref().is_some_and(|owner| owner.shares),
                 passages,
             })?;
         }
@@ -126,6 +130,7 @@ impl Library {
         stored.tags.clone_from(&saved.tags);
         stored.date.clone_from(&saved.date);
         stored.owner.clone_from(&saved.owner);
+        stored.shares = saved.shares;
         let language = language_of(&stored);
         let prepared = passages
             .iter()
@@ -172,6 +177,7 @@ impl Library {
                 tags: stored.tags,
                 date: stored.date,
                 owner: stored.owner,
+                shares: stored.shares,
                 passages,
             })?;
             salvage.saved += 1;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
+use super::owners::DocumentOwner;
 use super::records::StoredDocument;
 use super::segments::Lexicon;
 use crate::documents::levels::OutlinedDocument;
@@ -18,7 +19,7 @@ pub(super) struct Held {
     pub(super) language: Language,
     pub(super) tags: Vec<String>,
     pub(super) date: Option<String>,
-    pub(super) owner: Option<String>,
+    pub(super) owner: Option<DocumentOwner>,
 }
 
 impl Held {
@@ -29,8 +30,16 @@ impl Held {
             language: Language::of_code(&stored.language).unwrap_or_default(),
             tags: stored.tags,
             date: stored.date,
-            owner: stored.owner,
+            owner: stored.owner.map(|name| DocumentOwner {
+                name,
+                shares: stored.shares,
+            }),
         }
+    }
+
+    /// Whether only its owner finds it.
+    fn is_private(&self) -> bool {
+        self.owner.as_ref().is_some_and(|owner| !owner.shares)
     }
 
     pub(super) fn number(&self, ordinal: u32) -> u64 {
@@ -61,6 +70,7 @@ pub(super) struct Shared {
     /// Passages of each language.
     pub(super) languages: BTreeMap<Language, usize>,
     pub(super) lexicon: Lexicon,
+    pub(super) private_documents: usize,
 }
 
 impl Shared {
@@ -71,6 +81,7 @@ impl Shared {
         self.lexicon.live.set(held.passages(), true);
         self.lexicon.passages += held.document.chunks as usize;
         *self.languages.entry(held.language).or_default() += held.document.chunks as usize;
+        self.private_documents += usize::from(held.is_private());
         self.documents.insert(held.first, Arc::clone(&held));
         held
     }
@@ -81,6 +92,7 @@ impl Shared {
         self.by_name.remove(&held.document.name);
         self.lexicon.live.set(held.passages(), false);
         self.lexicon.passages -= held.document.chunks as usize;
+        self.private_documents -= usize::from(held.is_private());
         if let Some(passages) = self.languages.get_mut(&held.language) {
             *passages -= held.document.chunks as usize;
         }

@@ -1,5 +1,6 @@
 //! Keeps a graph in step with a library: reads documents that the graph does not have, and removes
-//! documents that the library no longer has.
+//! documents that the library no longer has. Private documents are left out, because a triple does not
+//! know who may find it.
 //!
 //! No change can be missed, because the index does not rely on a list of changes: it compares the
 //! two sets of documents, at start and later. Documents that a different extractor read are read
@@ -125,7 +126,7 @@ impl GraphIndex {
         let name = self.extractor.name().to_owned();
         let (removed, missing) = self
             .blocking(move |library, graph| {
-                let wanted = library.document_ids();
+                let wanted = library.ids_of_all();
                 let held = graph.documents();
                 let removed: Vec<String> = held
                     .iter()

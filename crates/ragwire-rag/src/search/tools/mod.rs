@@ -259,7 +259,7 @@ impl SearchTools {
             .cloned()
             .collect();
         // A store would take an empty list of documents for all of them.
-        let none = !self.filter.is_empty() && self.library.matching(&self.filter).is_empty();
+        let none = !self.library.selects_all(&self.filter) && self.library.matching(&self.filter).is_empty();
         let mut searches = if limit == 0 || nonblank.is_empty() || none {
             Vec::new()
         } else {
@@ -292,7 +292,7 @@ impl SearchTools {
     /// Builds the store's search for each query.
     async fn searches(&self, tool: Tool, queries: Vec<String>) -> Result<Vec<Search>, ToolError> {
         let mut filter = Filter::level(tool.level());
-        if !self.filter.is_empty() {
+        if !self.library.selects_all(&self.filter) {
             filter.documents = self.library.matching(&self.filter);
         }
         let Some(embedder) = &self.embedder else {
@@ -389,7 +389,8 @@ impl SearchTools {
         loop {
             let hits = self.store.search(search.clone()).await?;
             let all = hits.len() < search.limit || search.limit == MAX_HITS;
-            let live = self.library.document_ids();
+            // Only now, because a document may have been removed, or added as a private one.
+            let live: HashSet<String> = self.library.matching(&self.filter).into_iter().collect();
             let mut seen = HashSet::new();
             let wanted: Vec<usize> = hits
                 .iter()
@@ -460,7 +461,7 @@ impl Retrieve for ToolRetriever {
         request: RetrieveRequest,
     ) -> Pin<Box<dyn Future<Output = Result<Vec<Hit>, RetrieveError>> + Send + 'a>> {
         Box::pin(async move {
-            let tools = if request.filter.is_empty() {
+            let tools = if request.filter == DocumentFilter::default() {
                 self.tools.clone()
             } else {
                 self.tools.clone().within(request.filter)

@@ -289,11 +289,13 @@ impl Library {
         limit: usize,
         filter: &DocumentFilter,
     ) -> Result<Vec<(Match, Arc<Held>)>, LibraryError> {
-        let firsts = (!filter.is_empty()).then(|| {
+        let firsts = {
             let shared = self.read();
-            let accepted = shared.documents.values().filter(|held| filter.accepts(held));
-            accepted.map(|held| held.first as i64).collect::<Vec<_>>()
-        });
+            (!shared.selects_all(filter)).then(|| {
+                let accepted = shared.documents.values().filter(|held| filter.accepts(held));
+                accepted.map(|held| held.first as i64).collect::<Vec<_>>()
+            })
+        };
         if limit == 0 || firsts.as_ref().is_some_and(Vec::is_empty) {
             return Ok(Vec::new());
         }
@@ -303,8 +305,11 @@ impl Library {
             let found = shelf.wait(async move { catalogue.remote.search(&terms, firsts, asked).await })?;
             let is_all = found.len() < asked;
             let shared = self.read();
-            let visible =
-                |(key, score): (u64, f32)| Some((Match { key, score }, Arc::clone(shared.document_of(key)?)));
+            // A private document may have been added since the filter was made.
+            let visible = |(key, score): (u64, f32)| {
+                let held = shared.document_of(key).filter(|held| filter.accepts(held))?;
+                Some((Match { key, score }, Arc::clone(held)))
+            };
             let mut visible: Vec<_> = found.into_iter().filter_map(visible).collect();
             drop(shared);
             // Equal scores in the order of adding, as in a library of one process.
