@@ -22,8 +22,8 @@ use serde::Deserialize;
 pub use check::Contradiction;
 use engines::{Address, JudgeKind, Label, Layers, LlmDialect, Model, Secret, StoreKind};
 use values::{
-    Count, CountOrZero, File, Grace, Header, Listen, LogFormat, Name, Percent, RedisDurability, RedisUrl,
-    Size, Span,
+    Count, CountOrZero, File, Folder, Grace, Header, Listen, LogFormat, Name, Percent, RedisDurability,
+    RedisUrl, Size, Span,
 };
 
 macro_rules! settings {
@@ -242,6 +242,9 @@ settings! {
         min_body_rate: Size = Size(EndpointLimits::MIN_BODY_RATE);
         /// Maximum size of a file and of an upload
         max_upload_size: Size = MAX_UPLOAD_SIZE;
+        /// Folder that all servers of one Qdrant collection can write, for the original files of its
+        /// documents; without it, each server keeps those of its uploads in its own --data
+        originals: Folder = Folder(None);
         /// Maximum size of all original files that are kept for their readers
         originals_size: Size = ORIGINALS_SIZE;
         /// Maximum number of files in one upload
@@ -398,7 +401,7 @@ macro_rules! help_text {
 help_text! {
     Listen "ADDRESS" Count "NUMBER" CountOrZero "NUMBER" Size "BYTES" Span "TIME" Grace "TIME"
     Percent "PERCENT" Header "NAME" Name "NAME" RedisUrl "URL" RedisDurability "LEVEL" bool "BOOL" Model "FILE" Address "URL"
-    Label "NAME" Secret "KEY" Layers "NUMBER" File "FILE" LogFormat "FORMAT" LlmDialect "DIALECT" StoreKind "STORE" JudgeKind "JUDGE"
+    Label "NAME" Secret "KEY" Layers "NUMBER" File "FILE" Folder "DIR" LogFormat "FORMAT" LlmDialect "DIALECT" StoreKind "STORE" JudgeKind "JUDGE"
 }
 
 impl HelpText for PathBuf {

@@ -77,6 +77,10 @@ pub struct Size(pub usize);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct File(pub Option<PathBuf>);
 
+/// An optional folder.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Folder(pub Option<PathBuf>);
+
 /// The format of the log: `text`, `json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
@@ -210,6 +214,17 @@ impl FromStr for File {
         match text {
             "" => Err(BadValue("the file has no name; write its path".to_owned())),
             file => Ok(Self(Some(file.into()))),
+        }
+    }
+}
+
+impl FromStr for Folder {
+    type Err = BadValue;
+
+    fn from_str(text: &str) -> Result<Self, BadValue> {
+        match text {
+            "" => Err(BadValue("the folder has no name; write its path".to_owned())),
+            folder => Ok(Self(Some(folder.into()))),
         }
     }
 }
@@ -367,6 +382,15 @@ impl fmt::Display for File {
     }
 }
 
+impl fmt::Display for Folder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(folder) => folder.display().fmt(f),
+            None => f.write_str("none"),
+        }
+    }
+}
+
 impl fmt::Display for LogFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -477,6 +501,7 @@ values! {
     RedisUrl(Option<String>)
     RedisDurability(Durability)
     File(Option<PathBuf>)
+    Folder(Option<PathBuf>)
     Name(String)
 }
 

@@ -15,7 +15,7 @@ use crate::app::{Stores, library_limits, record_limits, session_limits};
 #[cfg(not(feature = "qdrant"))]
 use crate::engines::EnginesError;
 use crate::engines::StoreLocation;
-use crate::originals::{self, Originals};
+use crate::originals::{self, Originals, Place};
 #[cfg(feature = "qdrant")]
 use crate::output::report_line;
 use crate::settings::Settings;
@@ -154,9 +154,14 @@ pub(super) async fn open_originals(
     settings: &Settings,
     library: &Arc<Library>,
 ) -> Result<Arc<Originals>, StartError> {
-    let folder = settings.data.join(originals::FOLDER);
+    let place = match settings.originals.as_deref() {
+        // A folder for each collection, because what is not in the library is deleted.
+        Some(folder) => Place::Shared(folder.join(settings.qdrant_collection.as_str())),
+        None => Place::Own(settings.data.join(originals::FOLDER)),
+    };
+    let folder = place.folder().to_owned();
     let max_bytes = *settings.originals_size as u64;
-    let opened = Originals::open(Arc::clone(library), folder.clone(), max_bytes).await;
+    let opened = Originals::open(Arc::clone(library), place, max_bytes).await;
     let opened = opened.map_err(|reason| StartError::Path { path: folder, reason });
     opened.map(Arc::new)
 }

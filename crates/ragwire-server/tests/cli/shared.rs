@@ -81,8 +81,10 @@ const PUMPS: &str = "# Pumps\n\nThe valve of the blue pump opens at 7 bar.\n";
 async fn two_servers_share_their_documents_and_survive_each_other() {
     let double = Double::searching().await;
     let (one_data, other_data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let one = host(one_data.path(), &double, &[]);
-    let other = host(other_data.path(), &double, &[]);
+    let originals = tempfile::tempdir().unwrap();
+    let more = ["--originals", originals.path().to_str().unwrap()];
+    let one = host(one_data.path(), &double, &more);
+    let other = host(other_data.path(), &double, &more);
     let place = "in the collection ragwire-library";
     until("the library is named", || {
         other.log().iter().any(|line| line.contains(place))
@@ -96,6 +98,10 @@ async fn two_servers_share_their_documents_and_survive_each_other() {
     let (code, answer, said) = other.ask(&["At how many bar does the valve of the blue pump open?"]);
     assert_eq!(code, 0, "{said}");
     assert!(answer.contains("7 bar"), "{answer} {said}");
+    let original =
+        |server: &Served, id: &str| curl(server, "GET", &format!("/v1/documents/{id}/original"), None);
+    let pumps = id_of(&other, "pumps.md").unwrap();
+    assert_eq!(original(&other, &pumps), (200, PUMPS.to_owned()));
 
     // A server that is killed in the middle of an upload leaves nothing half visible.
     let long: String = (0..400)
@@ -130,12 +136,14 @@ async fn two_servers_share_their_documents_and_survive_each_other() {
     // The other one continues: it takes uploads and removals, and a new host sees all of them.
     let (status, body) = curl(&other, "POST", "/v1/documents?name=cranes.md", Some(&long));
     assert_eq!(status, 201, "{body}");
-    let pumps = id_of(&other, "pumps.md").unwrap();
     assert_eq!(
         curl(&other, "DELETE", &format!("/v1/documents/{pumps}"), None).0,
         204
     );
-    let again = host(one_data.path(), &double, &[]);
+    // Its file is deleted, though the server that wrote it is dead.
+    let file = originals.path().join("ragwire").join(&pumps);
+    assert!(!file.exists(), "the file of a removed document stays");
+    let again = host(one_data.path(), &double, &more);
     assert_eq!(names(&again), ["cranes.md"]);
     let (_, answer, said) = again.ask(&["What does the crane lift?"]);
     assert!(answer.contains("container"), "{answer} {said}");

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use ragwire_rag::{Library, LibraryLimits};
 use ragwire_server::extract::Extractor;
 use ragwire_server::ingest::{Folders, Summary, watch};
-use ragwire_server::originals::Originals;
+use ragwire_server::originals::{Originals, Place};
 use ragwire_server::settings::Settings;
 use ragwire_server::settings::values::Size;
 
@@ -30,7 +30,7 @@ impl Following {
         std::fs::create_dir(&docs).unwrap();
         let data = folder.path().join("data");
         let library = Arc::new(Library::open(&data, LibraryLimits::default()).unwrap());
-        let originals = Originals::open(Arc::clone(&library), data.join("originals"), 1 << 20);
+        let originals = Originals::open(Arc::clone(&library), Place::Own(data.join("originals")), 1 << 20);
         let originals = Arc::new(originals.await.unwrap());
         let settings = Settings {
             docs: vec![docs.clone()],

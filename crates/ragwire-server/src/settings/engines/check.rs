@@ -163,6 +163,7 @@ fn check_prerequisites(settings: &Settings) -> Result<(), Contradiction> {
     local_model.check("llm-gpu-layers", settings.llm_gpu_layers != LLM_GPU_LAYERS)?;
     local_model.check("llm-threads", settings.llm_threads != LLM_THREADS)?;
     qdrant.check("qdrant-url", settings.qdrant_url.is_some())?;
+    qdrant.check("originals", settings.originals.is_some())?;
     qdrant.check("qdrant-collection", collection != QDRANT_COLLECTION)?;
     qdrant.check("qdrant-api-key", settings.qdrant_api_key.is_some())
 }
@@ -203,7 +204,7 @@ fn is_plain_url(url: &str) -> bool {
 mod tests {
     use super::super::{Address, Label, Layers, LlmDialect, Secret};
     use super::*;
-    use crate::settings::values::{CountOrZero, Name};
+    use crate::settings::values::{CountOrZero, Folder, Name};
 
     fn url(settings: &mut Settings) {
         settings.llm_url = Address(Some("http://127.0.0.1:8000/v1".into()));
@@ -285,6 +286,10 @@ mod tests {
             (
                 |s| s.qdrant_url = Address(Some("http://a".into())),
                 "qdrant-url requires store qdrant",
+            ),
+            (
+                |s| s.originals = Folder(Some("shared".into())),
+                "originals requires store qdrant",
             ),
             (
                 |s| s.qdrant_api_key = Secret(Some("s3cret".into())),
