@@ -81,6 +81,11 @@ impl Asked {
         !matches!(self.quantity, Quantity::None) || self.version || self.person
     }
 
+    /// Returns whether the question asks how many there are of something.
+    pub(crate) fn is_count(&self) -> bool {
+        matches!(self.quantity, Quantity::Count(_))
+    }
+
     /// Returns whether a figure or table is asked about.
     pub(crate) fn is_of_figure(&self) -> bool {
         self.figure

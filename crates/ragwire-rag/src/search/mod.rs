@@ -9,7 +9,7 @@ pub(crate) mod lexical;
 pub(crate) mod lines;
 pub(crate) mod meaning;
 pub(crate) mod plan;
-mod quantity;
+pub(crate) mod quantity;
 pub(crate) mod rank;
 pub(crate) mod relevance;
 pub(crate) mod retrieve;

@@ -1,5 +1,7 @@
 //! Whether a question asks for a number, and how well a sentence provides one.
 
+use std::borrow::Cow;
+
 use crate::Library;
 use crate::answer::lexicon::{
     COUNT_PHRASES, DURATION_PHRASES, NUMBERED_PARTS, QUANTITY_PHRASES, TIME_UNITS, is_quantity,
@@ -11,6 +13,20 @@ const REACH_WORDS: usize = 5;
 
 /// Fit of a sentence that counts what was asked for.
 const COUNTING: f32 = 3.0;
+
+/// Returns a question without `number of`, which says what kind of answer is asked for and stands in
+/// few answers.
+pub(crate) fn without_number_of(question: &str) -> Cow<'_, str> {
+    const PHRASE: &str = "number of ";
+    let at = question
+        .as_bytes()
+        .windows(PHRASE.len())
+        .position(|part| part.eq_ignore_ascii_case(PHRASE.as_bytes()));
+    match at {
+        Some(at) => format!("{}{}", &question[..at], &question[at + PHRASE.len()..]).into(),
+        None => question.into(),
+    }
+}
 
 /// The quantity that a question asks for.
 #[derive(Debug)]
@@ -96,6 +112,17 @@ fn is_number(word: &str) -> bool {
 mod tests {
     use super::*;
     use crate::LibraryLimits;
+
+    #[test]
+    fn number_of_is_no_word_of_an_answer() {
+        for (question, rest) in [
+            ("number of heads", "heads"),
+            ("What is the Number of ä?", "What is the ä?"),
+            ("a number of", "a number of"),
+        ] {
+            assert_eq!(without_number_of(question), rest);
+        }
+    }
 
     #[test]
     fn a_number_fits_if_it_counts_the_right_thing() {

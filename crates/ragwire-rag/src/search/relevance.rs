@@ -27,6 +27,8 @@ const PAIRS_SHARE: f32 = 0.45;
 /// for.
 const DEFINITION_SHARE: f32 = 0.5;
 const KIND_SHARE: f32 = 0.2;
+/// The same for a question how many there are: the words of such a question are few and everywhere.
+const COUNT_SHARE: f32 = 0.6;
 /// The longest run of the question's words, in its order.
 const RUN_SHARE: f32 = 0.15;
 /// A passage of the size at which it is full: BM25 prefers the shortest, which rarely answer.
@@ -200,7 +202,8 @@ impl<'a> Passage<'a> {
                     && asked.is_named_by(library, sentence, self.language));
         }
         let defines = f32::from(u8::from(defines));
-        SENTENCE_SHARE * covers + KIND_SHARE * fits + DEFINITION_SHARE * defines
+        let kind_share = if asked.is_count() { COUNT_SHARE } else { KIND_SHARE };
+        SENTENCE_SHARE * covers + kind_share * fits + DEFINITION_SHARE * defines
     }
 
     /// Returns the share of the question that the longest run of its words has, beyond a single word.

@@ -23,6 +23,7 @@ use crate::search::asked::Asked;
 use crate::search::lexical::indexed_text;
 use crate::search::lines::LineKind;
 use crate::search::meaning::{ANSWERS, IS_NEAR, Meaning};
+use crate::search::quantity::without_number_of;
 use crate::search::terms::{Term, coverage, question_terms};
 use crate::{Hit, Library};
 
@@ -165,6 +166,8 @@ struct Candidate {
     coverage: f32,
     /// Whether it begins with a definition of what the question asks about.
     defines: bool,
+    /// Whether it counts what the question asks to count.
+    counts: bool,
     worth: f32,
 }
 
@@ -201,7 +204,7 @@ fn is_name(word: &str, question: &str) -> bool {
 
 /// Chooses the quotes that answer a question from its hits, best hit first.
 pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Nearness) -> Extract {
-    let terms = question_terms(library, question);
+    let terms = question_terms(library, &without_number_of(question));
     let reader = Reader {
         library,
         terms: &terms,
@@ -244,13 +247,20 @@ pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Ne
         };
     }
     let mut candidates: Vec<Candidate> = Vec::new();
+    let leads = |first: &Hit, second: &Hit| {
+        first.score >= CLEAR_LEAD * second.score && (!reader.asked.is_of_kind() || reader.holds_kind(first))
+    };
     let quoted_hits = match hits {
-        [first, second, ..] if first.score >= CLEAR_LEAD * second.score => 1,
+        [first, second, ..] if leads(first, second) => 1,
         _ if near.is_empty() && !reader.asked.is_of_kind() => QUOTED_HITS,
         _ => COMPARED_HITS,
     };
     for (at, hit) in hits.iter().take(quoted_hits).enumerate() {
         reader.read(at, hit, &mut candidates);
+    }
+    // What counts other things, or nothing, does not answer how many there are.
+    if candidates.iter().any(|candidate| candidate.counts) {
+        candidates.retain(|candidate| candidate.counts);
     }
     // The sort is stable: equal worth keeps the order of the hits.
     candidates.sort_by(|a, b| b.worth.total_cmp(&a.worth));
@@ -269,6 +279,12 @@ pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Ne
         quoted,
         unknown,
     }
+}
+
+/// Returns whether a segment is in the line of a caption: numbers there count what the figure shows.
+fn is_of_caption(segments: &[Segment<'_>], segment: &Segment<'_>) -> bool {
+    let first = segments.iter().find(|one| one.line == segment.line);
+    first.is_some_and(Segment::is_caption)
 }
 
 /// Reads the quotes of hits.
@@ -296,6 +312,15 @@ impl Reader<'_> {
         let mut stems = self.stems(&hit.chunk.text, language);
         stems.extend(self.stems(hit.chunk.heading.as_deref().unwrap_or_default(), language));
         self.covered(&stems)
+    }
+
+    /// Returns whether a hit has the number, version or name that is asked for.
+    fn holds_kind(&self, hit: &Hit) -> bool {
+        let segments = segments(&hit.chunk.text);
+        let mut read = segments
+            .iter()
+            .filter(|segment| !is_of_caption(&segments, segment));
+        read.any(|segment| self.asked.fit(self.library, segment.text) >= 1.0)
     }
 
     /// Adds the quotes of a hit, one from each of its segments on.
@@ -327,7 +352,7 @@ impl Reader<'_> {
             .iter()
             .zip(&covered)
             .map(|(segment, covered)| {
-                if *covered > 0.0 {
+                if *covered > 0.0 && (self.asked.is_of_figure() || !is_of_caption(&segments, segment)) {
                     KIND_WORTH * self.asked.fit(self.library, segment.text)
                 } else {
                     0.0
@@ -416,6 +441,7 @@ impl Reader<'_> {
                 stems: held,
                 coverage: near.max(as_covered),
                 defines,
+                counts: self.asked.is_count() && kind >= KIND_WORTH,
                 worth: worth * share,
             });
         }

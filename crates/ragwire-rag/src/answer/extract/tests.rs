@@ -129,6 +129,33 @@ fn a_small_library_answers_too() {
 }
 
 #[test]
+fn how_many_is_answered_by_what_counts_them() {
+    let text = "# Songs\n\nRobins sing, and a robin that sings with other robins is a happy robin.\n\n\
+        # Pictures\n\nFigure 5: Many robins on a fence. Two such robins are drawn in red.\n\n\
+        # Crowds\n\nWith too many robins, quality drops by 0.9 points.\n\n\
+        # Staff\n\nWe employ n = 8 happy birds, or robins.";
+    let library = library("robins.md", text.as_bytes());
+    for question in [
+        "how many robins",
+        "number of robins",
+        "What is the number of robins?",
+    ] {
+        let hits = library.search(question, 5).unwrap();
+        let found = extract(&library, question, &hits, &Nearness::default());
+        assert_eq!(found.verdict, Verdict::Answer, "{question}");
+        let quoted = found
+            .quoted
+            .iter()
+            .map(|quote| &hits[quote.hit].chunk.text[quote.range.clone()]);
+        assert_eq!(
+            quoted.collect::<Vec<_>>(),
+            ["We employ n = 8 happy birds, or robins."],
+            "{question}"
+        );
+    }
+}
+
+#[test]
 fn captions_and_labels_are_no_sentences() {
     let text = "# Model\n\nScaled Robin Attention\n\nFigure 2: Robin attention in the model, from left to right.\n\nIn the text below it is said that robin attention lets a model read all words at once.";
     let library = library("model.md", text.as_bytes());
