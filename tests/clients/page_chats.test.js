@@ -242,7 +242,12 @@ test("users delete what they added, and a refused deletion has its reason", asyn
     const remove = ada.getByRole("button", { name: "Delete kites.md" });
     await remove.waitFor();
     assert.equal(await ada.locator("#documents .delete").count(), 1);
-    // It is of another user by the time at which the deletion is sent.
+    assert.match(await ada.locator("#documents li", { hasText: "kites.md" }).textContent(), /only you find it/);
+    // Shared, it exists for others too, who may not delete it.
+    const headers = { "x-user": "ada", "content-type": "text/markdown" };
+    const shared = await fetch(`${owned.url}/v1/documents?name=kites.md&shared=true`, { method: "POST", headers, body: buffer });
+    assert.equal((await shared.json()).documents[0].shared, true);
+    // The user of the page is another one by the time at which the deletion is sent.
     await ada.route("**/v1/documents/*", (route) => route.continue({ headers: { ...route.request().headers(), "x-user": "eve" } }));
     await ada.clock.install();
     await remove.click();
