@@ -164,7 +164,7 @@ impl Library {
     }
 
     /// Returns the IDs of the documents that everyone finds.
-    pub fn ids_of_all(&self) -> BTreeSet<String> {
+    pub fn ids_found_by_all(&self) -> BTreeSet<String> {
         let shared = self.read();
         let everyones = shared.documents.values().filter(|held| held.is_found_by(""));
         everyones.map(|held| held.document.id.clone()).collect()
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(found(&library, Some("eve")), ["b.md", "c.md", "d.md"]);
         assert_eq!(found(&library, Some("")), ["c.md", "d.md"]);
         assert_eq!(found(&library, None), ["a.md", "b.md", "c.md", "d.md"]);
-        assert_eq!(library.ids_of_all().len(), 2);
+        assert_eq!(library.ids_found_by_all().len(), 2);
         assert!(!library.selects_all(&DocumentFilter::default().user("ada")));
         // Nobody else learns of it, not even by adding the same or by removing it.
         assert!(!library.remove_for("eve", &of_ada).unwrap());

@@ -126,7 +126,7 @@ impl GraphIndex {
         let name = self.extractor.name().to_owned();
         let (removed, missing) = self
             .blocking(move |library, graph| {
-                let wanted = library.ids_of_all();
+                let wanted = library.ids_found_by_all();
                 let held = graph.documents();
                 let removed: Vec<String> = held
                     .iter()
