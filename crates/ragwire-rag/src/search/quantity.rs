@@ -11,6 +11,9 @@ use crate::answer::lexicon::{
 /// heads`.
 const REACH_WORDS: usize = 5;
 
+/// Number of words before what a question counts: `what is the`, `and roughly`.
+const WORDS_BEFORE_COUNT: usize = 3;
+
 /// Fit of a sentence that counts what was asked for.
 const COUNTING: f32 = 3.0;
 
@@ -26,6 +29,14 @@ pub(crate) fn without_number_of(question: &str) -> Cow<'_, str> {
         Some(at) => format!("{}{}", &question[..at], &question[at + PHRASE.len()..]).into(),
         None => question.into(),
     }
+}
+
+/// Returns whether a question asks how many there are, and nothing before that. Of two questions in one,
+/// the first may ask for something else.
+pub(crate) fn asks_for_count(question: &str) -> bool {
+    let lower = question.to_lowercase();
+    let before = COUNT_PHRASES.iter().find_map(|phrase| lower.split_once(phrase));
+    before.is_some_and(|(before, _)| before.split_whitespace().count() <= WORDS_BEFORE_COUNT)
 }
 
 /// The quantity that a question asks for.
@@ -121,6 +132,19 @@ mod tests {
             ("a number of", "a number of"),
         ] {
             assert_eq!(without_number_of(question), rest);
+        }
+    }
+
+    #[test]
+    fn a_count_is_asked_for_at_the_beginning() {
+        for (question, asks) in [
+            ("how many heads", true),
+            ("What is the number of heads?", true),
+            ("Roughly how many heads are used?", true),
+            ("What optimizer was used and how many heads?", false),
+            ("What is attention?", false),
+        ] {
+            assert_eq!(asks_for_count(question), asks, "{question}");
         }
     }
 

@@ -109,9 +109,8 @@ async fn a_real_paper_answers_with_pages() {
     let cases = [
         (
             "How many attention heads does the base model use?",
-            // The row of the base model in table 3, below `h`.
-            "base 6 512 2048 8 64",
-            9,
+            "we employ h = 8 parallel attention layers, or heads",
+            5,
         ),
         ("What optimizer was used?", "Adam", 7),
         (
