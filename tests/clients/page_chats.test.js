@@ -243,6 +243,11 @@ test("users delete what they added, and a refused deletion has its reason", asyn
     await remove.waitFor();
     assert.equal(await ada.locator("#documents .delete").count(), 1);
     assert.match(await ada.locator("#documents li", { hasText: "kites.md" }).textContent(), /only you find it/);
+    const original = async (user) => {
+      const { documents } = await (await fetch(`${owned.url}/v1/documents?name=kites`, { headers: { "x-user": "ada" } })).json();
+      return (await fetch(`${owned.url}/v1/documents/${documents[0].id}/original`, { headers: { "x-user": user } })).status;
+    };
+    assert.deepEqual([await original("ada"), await original("eve")], [200, 404]);
     // Shared, it exists for others too, who may not delete it.
     const headers = { "x-user": "ada", "content-type": "text/markdown" };
     const shared = await fetch(`${owned.url}/v1/documents?name=kites.md&shared=true`, { method: "POST", headers, body: buffer });

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::quantity::{Quantity, asks_for_count};
+use super::quantity::Quantity;
 use crate::Library;
 use crate::answer::lexicon::{
     ASKS_FOR_PERSON, ASKS_FOR_REASON, CAPTION_LABELS, COPULAS, DEFINITION_STARTS, REASON_PHRASES,
@@ -27,8 +27,6 @@ const KIND_ARTICLES: [&str; 11] = [
 #[derive(Debug)]
 pub(crate) struct Asked {
     quantity: Quantity,
-    /// Whether it begins with asking how many there are.
-    count: bool,
     version: bool,
     person: bool,
     /// Whether a reason is asked for.
@@ -58,7 +56,6 @@ impl Asked {
         let subject = subject.or_else(starts).unwrap_or_default();
         Self {
             quantity: Quantity::of(library, question),
-            count: asks_for_count(question),
             version: lower.contains("version"),
             person: lower.unicode_words().any(|word| ASKS_FOR_PERSON.contains(&word)),
             figure: lower.unicode_words().any(|word| CAPTION_LABELS.contains(&word)),
@@ -86,7 +83,7 @@ impl Asked {
 
     /// Returns whether the question asks how many there are of something.
     pub(crate) fn is_count(&self) -> bool {
-        self.count
+        matches!(self.quantity, Quantity::Count { is_first: true, .. })
     }
 
     /// Returns whether a figure or table is asked about.

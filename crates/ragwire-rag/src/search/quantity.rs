@@ -31,14 +31,6 @@ pub(crate) fn without_number_of(question: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns whether a question asks how many there are, and nothing before that. Of two questions in one,
-/// the first may ask for something else.
-pub(crate) fn asks_for_count(question: &str) -> bool {
-    let lower = question.to_lowercase();
-    let before = COUNT_PHRASES.iter().find_map(|phrase| lower.split_once(phrase));
-    before.is_some_and(|(before, _)| before.split_whitespace().count() <= WORDS_BEFORE_COUNT)
-}
-
 /// The quantity that a question asks for.
 #[derive(Debug)]
 pub(crate) enum Quantity {
@@ -48,8 +40,13 @@ pub(crate) enum Quantity {
     Number,
     /// A number with a unit of time.
     Duration,
-    /// A number of these, as the index spells them.
-    Count(Vec<String>),
+    /// A number of these.
+    Count {
+        /// As the index spells them.
+        stems: Vec<String>,
+        /// Nothing is asked before. Of two questions in one, the first may ask for something else.
+        is_first: bool,
+    },
 }
 
 impl Quantity {
@@ -58,12 +55,13 @@ impl Quantity {
         if DURATION_PHRASES.iter().any(|phrase| lower.contains(phrase)) {
             return Self::Duration;
         }
-        let after = COUNT_PHRASES
-            .iter()
-            .find_map(|phrase| Some(&lower[lower.find(phrase)? + phrase.len()..]));
-        if let Some(after) = after {
+        let parts = COUNT_PHRASES.iter().find_map(|phrase| lower.split_once(phrase));
+        if let Some((before, after)) = parts {
             let counted: Vec<&str> = after.split_whitespace().take(2).collect();
-            return Self::Count(library.terms(&counted.join(" ")));
+            return Self::Count {
+                stems: library.terms(&counted.join(" ")),
+                is_first: before.split_whitespace().count() <= WORDS_BEFORE_COUNT,
+            };
         }
         if QUANTITY_PHRASES.iter().any(|phrase| lower.contains(phrase)) {
             Self::Number
@@ -90,14 +88,14 @@ impl Quantity {
             if matches!(self, Self::Duration) && words.get(at + 1).is_some_and(|next| is_time(next)) {
                 return COUNTING;
             }
-            if let Self::Count(counted) = self {
+            if let Self::Count { stems, .. } = self {
                 let after = words[at + 1..]
                     .iter()
                     .take(REACH_WORDS)
                     .copied()
                     .collect::<Vec<_>>()
                     .join(" ");
-                if library.terms(&after).iter().any(|stem| counted.contains(stem)) {
+                if library.terms(&after).iter().any(|stem| stems.contains(stem)) {
                     return COUNTING;
                 }
             }
@@ -137,6 +135,7 @@ mod tests {
 
     #[test]
     fn a_count_is_asked_for_at_the_beginning() {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
         for (question, asks) in [
             ("how many heads", true),
             ("What is the number of heads?", true),
@@ -144,7 +143,12 @@ mod tests {
             ("What optimizer was used and how many heads?", false),
             ("What is attention?", false),
         ] {
-            assert_eq!(asks_for_count(question), asks, "{question}");
+            let quantity = Quantity::of(&library, question);
+            assert_eq!(
+                matches!(quantity, Quantity::Count { is_first: true, .. }),
+                asks,
+                "{question}"
+            );
         }
     }
 

@@ -36,23 +36,16 @@ pub(super) type PathParam = Result<Path<String>, PathRejection>;
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct UploadQuery {
     name: Option<String>,
-    shared: Option<String>,
+    shared: Option<bool>,
 }
 
 impl UploadQuery {
     /// Returns whose documents the uploaded files become.
     fn owner(&self, user: Option<String>) -> Result<Option<DocumentOwner>, Refusal> {
-        let bad = |message: &str| Refusal::permanent(StatusCode::BAD_REQUEST, "bad_query", message);
-        let shares = match self.shared.as_deref() {
-            None => user.is_none(),
-            Some("true") => true,
-            Some("false") => false,
-            Some(_) => return Err(bad("shared must be true or false.")),
-        };
-        match user {
-            Some(user) => Ok(Some(DocumentOwner::new(user).shares(shares))),
-            None if shares => Ok(None),
-            None => Err(bad(
+        match (user, self.shared) {
+            (Some(user), shared) => Ok(Some(DocumentOwner::new(user).shares(shared.unwrap_or_default()))),
+            (None, None | Some(true)) => Ok(None),
+            (None, Some(false)) => Err(bad_query(
                 "This server does not know its users, so everyone finds every document. Start it with \
                  --owner-header or --api-keys.",
             )),
@@ -195,9 +188,10 @@ pub(super) async fn upload(
     request: Request,
 ) -> Result<Response, Refusal> {
     let (head, body) = request.into_parts();
-    let Query(query) = query.unwrap_or_default();
-    let owner = match query.owner(user.clone()) {
-        Ok(owner) => owner,
+    let query = query.map_err(|_| bad_query("name must be a text in UTF-8, and shared true or false."));
+    let read = query.and_then(|Query(query)| Ok((query.owner(user.clone())?, query.name)));
+    let (owner, name) = match read {
+        Ok(read) => read,
         Err(refusal) => {
             body::linger(&head.headers, body).await;
             return Err(refusal);
@@ -245,7 +239,7 @@ pub(super) async fn upload(
     let files = if multipart {
         parts(&head.headers, bytes, *app.settings.max_upload_files).await?
     } else {
-        vec![(name_of(query.name, &head.headers)?, bytes)]
+        vec![(name_of(name, &head.headers)?, bytes)]
     };
     let (mut documents, mut failed) = (Vec::new(), Vec::new());
     for (name, bytes) in files {
@@ -254,14 +248,7 @@ pub(super) async fn upload(
                 if let Some(originals) = &app.originals {
                     originals.keep(&added.document.id, &bytes).await;
                 }
-                documents.push(ListedDocument {
-                    removable: library.may_be_removed_by(user.as_deref(), &added.document.id),
-                    shared: user
-                        .is_some()
-                        .then(|| library.is_found_by(Some(""), &added.document.id)),
-                    document: added.document,
-                    sample: false,
-                });
+                documents.push(ListedDocument::of(library, user.as_deref(), added.document));
             }
             Err(error) => failed.push((name, error)),
         }
@@ -296,6 +283,10 @@ impl FromRequestParts<Arc<App>> for DocumentUser {
     async fn from_request_parts(head: &mut Parts, app: &Arc<App>) -> Result<Self, Refusal> {
         app.endpoints.identify(head).map(Self)
     }
+}
+
+fn bad_query(message: &str) -> Refusal {
+    Refusal::permanent(StatusCode::BAD_REQUEST, "bad_query", message)
 }
 
 fn no_space(app: &App) -> Refusal {

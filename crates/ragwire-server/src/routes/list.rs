@@ -8,7 +8,7 @@ use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use ragwire_endpoints::{Refusal, openapi};
-use ragwire_rag::{Document, DocumentFilter};
+use ragwire_rag::{Document, DocumentFilter, Library};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -48,6 +48,18 @@ pub(super) struct ListedDocument {
     /// Whether it came with the program, as a placeholder for the user's own documents.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) sample: bool,
+}
+
+impl ListedDocument {
+    /// Lists a document for `user`; without one, the server does not know its users.
+    pub(super) fn of(library: &Library, user: Option<&str>, document: Document) -> Self {
+        Self {
+            removable: library.may_be_removed_by(user, &document.id),
+            shared: user.map(|_| library.is_found_by(Some(""), &document.id)),
+            sample: sample::includes(&document.name),
+            document,
+        }
+    }
 }
 
 /// What the query asks for.
@@ -114,14 +126,8 @@ pub(super) async fn list(
         None => filter,
     };
     let page = library.page(&filter, &name, start, limit);
-    let listed = page.documents.into_iter().map(|document| ListedDocument {
-        removable: library.may_be_removed_by(user.as_deref(), &document.id),
-        shared: user
-            .is_some()
-            .then(|| library.is_found_by(Some(""), &document.id)),
-        sample: sample::includes(&document.name),
-        document,
-    });
+    let documents = page.documents.into_iter();
+    let listed = documents.map(|document| ListedDocument::of(library, user.as_deref(), document));
     let documents = Documents {
         documents: listed.collect(),
         total: page.total,
