@@ -13,9 +13,11 @@ pub(crate) enum Mode {
     /// The work of llama-batched-bench: separate cells for each sequence, and the logits are not
     /// read.
     Bare,
-    /// The least that an engine has to do: shared cells, and a token chosen from each row of
-    /// logits.
-    Chosen,
+    /// Separate cells, and a token chosen from each row of logits.
+    Own,
+    /// Shared cells, and a token chosen from each row of logits: the least that an engine has to
+    /// do.
+    Shared,
 }
 
 /// A model loaded by the other program.
@@ -62,7 +64,8 @@ impl Lockstep {
     pub(crate) fn run(&mut self, mode: Mode, case: &Case) -> Run {
         let words = match mode {
             Mode::Bare => "own none",
-            Mode::Chosen => "shared greedy",
+            Mode::Own => "own greedy",
+            Mode::Shared => "shared greedy",
         };
         let Case {
             turns,

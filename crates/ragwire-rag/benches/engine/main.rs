@@ -1,5 +1,5 @@
 //! Measures the tokens per second of many concurrent turns next to llama.cpp itself with the same
-//! model, and what streaming costs in addition.
+//! model, and what streaming costs in addition. With `--vectors`, measures an embedder instead.
 //!
 //! ```sh
 //! cargo bench -p ragwire-rag --bench engine --features llama -- --turns 1,8,32                          # a small model on the CPU
@@ -13,7 +13,8 @@
 //! | row | what is done |
 //! |---|---|
 //! | `batched-bench` | what llama-batched-bench does: all prompts, then all answers in lockstep; each sequence has separate cells, no token is chosen |
-//! | `llama.cpp` | the same with shared cells, and the likeliest token chosen from each row of logits |
+//! | `own cells` | the same, and the likeliest token chosen from each row of logits |
+//! | `shared cells` | the same with cells that all sequences share |
 //! | `engine` | `LlamaEngine`, each generation read as it arrives |
 //! | `turns` | the same prompts as turns: a writer on the engine, its text sent through sink and queue on the framed wire, over loopback, and decoded |
 //!
@@ -27,6 +28,7 @@
 mod lockstep;
 mod shapes;
 mod turns;
+mod vectors;
 
 use std::path::PathBuf;
 use std::process::exit;
@@ -48,7 +50,11 @@ const USAGE: &str = "options:
   --step N             tokens of a batch: 512
   --slice N            tokens of prompts in a step that answers share: as many as a step has
   --threads N          of the CPU: 2
-  --gpu-layers N       999";
+  --gpu-layers N       999
+  --vectors FILE       measures an embedder instead, on the CPU and on the GPU";
+
+/// The names of what is compared, in the order of the table.
+const WAYS: [&str; 5] = ["batched-bench", "own cells", "shared cells", "engine", "turns"];
 
 /// The instructions of a writer and a little evidence have fewer tokens.
 const LEAST_PROMPT: u32 = 256;
@@ -121,6 +127,7 @@ struct Arguments {
     kind: Kind,
     model: Option<PathBuf>,
     lockstep: Option<PathBuf>,
+    vectors: Option<PathBuf>,
     turns: Vec<u32>,
     rounds: usize,
     setup: Setup,
@@ -134,17 +141,21 @@ fn main() {
             .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         return;
     }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    if let Some(path) = &arguments.vectors {
+        runtime.block_on(vectors::compare(path, &arguments.setup, arguments.rounds));
+        return;
+    }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let model = arguments.model.clone().unwrap_or_else(|| {
         let path = folder.path().join("30m.gguf");
         SHAPES[0].write(arguments.kind, &path).expect("room for a model");
         path
     });
-    tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime")
-        .block_on(compare(&arguments, &model));
+    runtime.block_on(compare(&arguments, &model));
 }
 
 async fn compare(arguments: &Arguments, model: &std::path::Path) {
@@ -182,18 +193,19 @@ async fn compare(arguments: &Arguments, model: &std::path::Path) {
             prompt_tokens: turns.prompt_tokens(),
             answer_tokens: setup.answer,
         };
-        let mut ways: [Vec<Run>; 4] = Default::default();
+        let mut ways: [Vec<Run>; WAYS.len()] = Default::default();
         for round in first..=arguments.rounds {
-            let mut order = [0, 1, 2, 3];
+            let mut order = [0, 1, 2, 3, 4];
             if round % 2 == 1 {
                 order.reverse();
             }
             for way in order {
                 let run = match (way, &mut lockstep) {
                     (0, Some(lockstep)) => lockstep.run(Mode::Bare, &case),
-                    (1, Some(lockstep)) => lockstep.run(Mode::Chosen, &case),
-                    (2, _) => turns.generations(&case).await,
-                    (3, _) => turns.turns(&case).await,
+                    (1, Some(lockstep)) => lockstep.run(Mode::Own, &case),
+                    (2, Some(lockstep)) => lockstep.run(Mode::Shared, &case),
+                    (3, _) => turns.generations(&case).await,
+                    (4, _) => turns.turns(&case).await,
                     _ => continue,
                 };
                 if round > 0 {
@@ -203,17 +215,17 @@ async fn compare(arguments: &Arguments, model: &std::path::Path) {
         }
         first = 1;
         report(&case, &ways);
-        costs.push((number, costs_of(&ways[2], &ways[3])));
+        costs.push((number, costs_of(&ways[3], &ways[4])));
     }
+    turns.shutdown().await;
     println!("\n| turns | streaming costs, of the time | of the CPU |\n|---|---|---|");
     for (number, [time, cpu]) in costs {
         println!("| {number} | {time} | {cpu} |");
     }
 }
 
-fn report(case: &Case, ways: &[Vec<Run>; 4]) {
-    let names = ["batched-bench", "llama.cpp", "engine", "turns"];
-    for (name, runs) in names.into_iter().zip(ways) {
+fn report(case: &Case, ways: &[Vec<Run>; WAYS.len()]) {
+    for (name, runs) in WAYS.into_iter().zip(ways) {
         if runs.is_empty() {
             continue;
         }
@@ -257,7 +269,7 @@ fn costs_of(engine: &[Run], turns: &[Run]) -> [String; 2] {
     ]
 }
 
-fn median(mut numbers: Vec<f64>) -> f64 {
+pub(crate) fn median(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
     let middle = numbers.len() / 2;
     if numbers.len() % 2 == 1 {
@@ -273,6 +285,7 @@ fn arguments() -> Arguments {
         kind: Kind::Q8,
         model: None,
         lockstep: None,
+        vectors: None,
         turns: vec![1, 8, 32],
         rounds: 5,
         setup: Setup {
@@ -315,6 +328,7 @@ fn arguments() -> Arguments {
             "--slice" => setup.slice = number(&value()),
             "--threads" => setup.threads = number(&value()),
             "--gpu-layers" => setup.gpu_layers = number(&value()),
+            "--vectors" => arguments.vectors = Some(value().into()),
             _ => usage(),
         }
     }

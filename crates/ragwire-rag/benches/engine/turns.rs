@@ -119,6 +119,11 @@ impl Turns {
         run
     }
 
+    /// Ends the engine. CUDA aborts a process that exits while a thread still frees its model.
+    pub(crate) async fn shutdown(&self) {
+        self.engine.shutdown().await;
+    }
+
     async fn measure(&self, case: &Case, work: impl Future<Output = ()>) -> Run {
         lock(&self.steps).clear();
         let before = self.engine.stats();

@@ -53,7 +53,9 @@ const NO_FLASH_ATTENTION: i32 = 0;
 /// # Drop
 ///
 /// When the last handle is dropped, the engine completes the generations that run or wait and still
-/// have a reader, and then ends.
+/// have a reader, and then ends. [`shutdown`](Self::shutdown) waits for that: call it before the
+/// process exits if the model is on a GPU, because CUDA aborts a process that exits while a thread
+/// still frees its model.
 #[derive(Clone)]
 pub struct LlamaEngine(Arc<Inner>);
 

@@ -38,8 +38,9 @@ const DEFAULT_SLICE_TOKENS: u32 = 128;
 /// The precision of the context's cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Cells {
-    /// 32 bits per number, without flash attention, which computes in 16 bits. The tokens are the
-    /// same however many generations run at a time, at some cost in speed.
+    /// 32 bits per number, without flash attention, which computes in 16 bits. On a CPU the tokens
+    /// are the same however many generations run at a time, at some cost in speed. CUDA adds in
+    /// another order for other batches, so that drawn tokens may differ there.
     F32,
     /// 16 bits per number, llama.cpp's default.
     #[default]

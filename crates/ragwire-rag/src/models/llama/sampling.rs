@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use argminmax::NaNArgMinMax;
 use llama_cpp_2::DecodeError;
 use llama_cpp_2::context::LlamaContext;
 use llama_cpp_2::model::LlamaModel;
@@ -275,29 +276,18 @@ fn selected(candidates: &LlamaTokenDataArray) -> Option<LlamaToken> {
 /// a list of all tokens. With a large vocabulary, building that list takes longer than a step on an
 /// accelerator.
 fn likeliest(logits: &[f32]) -> Result<Option<LlamaToken>, Fault> {
-    /// As many as a processor compares at a time, and few enough to search again for the index.
-    const LANES: usize = 16;
-    const BLOCK: usize = 64 * LANES;
-    let mut best = (f32::NEG_INFINITY, None);
-    for (number, block) in logits.chunks(BLOCK).enumerate() {
-        let mut most = [f32::NEG_INFINITY; LANES];
-        let mut is_number = [true; LANES];
-        for row in block.chunks(LANES) {
-            for ((most, is_number), &logit) in most.iter_mut().zip(&mut is_number).zip(row) {
-                *is_number &= logit < f32::INFINITY;
-                *most = if logit > *most { logit } else { *most };
-            }
-        }
-        if is_number.contains(&false) {
-            return Err(Fault::NotNumbers);
-        }
-        let most = most.into_iter().fold(f32::NEG_INFINITY, f32::max);
-        if most > best.0 {
-            let place = block.iter().position(|&logit| logit == most);
-            best = (most, place.map(|place| number * BLOCK + place));
-        }
+    // llama.cpp has no model without tokens, but `nanargmax` panics on an empty slice.
+    if logits.is_empty() {
+        return Ok(None);
     }
-    Ok(best.1.and_then(|token| i32::try_from(token).ok()).map(LlamaToken))
+    // The first that is not a number, otherwise the first of the largest.
+    let token = logits.nanargmax();
+    let most = logits[token];
+    if most.is_nan() || most == f32::INFINITY {
+        return Err(Fault::NotNumbers);
+    }
+    let token = i32::try_from(token).ok().filter(|_| most > f32::NEG_INFINITY);
+    Ok(token.map(LlamaToken))
 }
 
 /// Lists every token of the vocabulary with its logit. llama.cpp's sorting and drawing are
