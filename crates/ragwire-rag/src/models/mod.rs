@@ -24,6 +24,8 @@ pub(crate) mod scripted;
 mod stored;
 #[cfg(test)]
 pub(crate) mod test_models;
+#[cfg(any(feature = "llama", feature = "upstream"))]
+mod trained_prefixes;
 #[cfg(feature = "upstream")]
 pub mod upstream;
 

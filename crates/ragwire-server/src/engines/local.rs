@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ragwire_rag::MaxSimRank;
 use ragwire_rag::models::llama::{
-    EmbedderOptions, LlamaEmbedder, LlamaEngine, LlamaFile, LlamaOptions, LlamaRanker, LoadError,
+    Batching, EmbedderOptions, LlamaEmbedder, LlamaEngine, LlamaFile, LlamaOptions, LlamaRanker, LoadError,
     RankerOptions,
 };
 use ragwire_rag::models::{Boxed, Embed, LanguageModel, ModelError, Side};
@@ -17,6 +17,9 @@ use super::{Models, Purpose};
 use crate::models::{Hub, ModelFile};
 use crate::settings::Settings;
 use crate::settings::engines::Model;
+
+/// Whether llama.cpp was built for an accelerator.
+const HAS_ACCELERATOR: bool = cfg!(any(feature = "cuda", feature = "metal", feature = "vulkan"));
 
 impl Part for LlamaEngine {
     fn shut_down(&self) -> Boxed<'_, ()> {
@@ -124,7 +127,12 @@ pub(super) async fn start_embedder_and_ranker(
     files: &ModelFiles,
 ) -> Result<(), EnginesError> {
     if let Some(file) = &files.embedder {
-        let embedder = LlamaEmbedder::load(file.options(settings), EmbedderOptions::default()).await;
+        let name = file.path.file_name().unwrap_or_default();
+        let mut options = EmbedderOptions::for_model(&name.to_string_lossy());
+        if is_accelerated(settings) {
+            options = options.batching(Batching::accelerator());
+        }
+        let embedder = LlamaEmbedder::load(file.options(settings), options).await;
         let embedder = Arc::new(embedder.map_err(|error| file.load_error(error))?);
         models.parts.push(Arc::clone(&embedder) as _);
         models.summary.set_embedder(embedder.as_ref());
@@ -136,7 +144,11 @@ pub(super) async fn start_embedder_and_ranker(
         models.embedder = Some(embedder);
     }
     if let Some(file) = &files.reranker {
-        let ranker = LlamaRanker::load(file.options(settings), RankerOptions::default()).await;
+        let mut options = RankerOptions::default();
+        if is_accelerated(settings) {
+            options = options.batching(Batching::accelerator());
+        }
+        let ranker = LlamaRanker::load(file.options(settings), options).await;
         let ranker = Arc::new(ranker.map_err(|error| file.load_error(error))?);
         models.parts.push(Arc::clone(&ranker) as _);
         models.summary.set_ranker(ranker.name());
@@ -144,6 +156,11 @@ pub(super) async fn start_embedder_and_ranker(
         models.ranker = Some(ranker);
     }
     Ok(())
+}
+
+/// Returns whether layers of the models run on an accelerator.
+fn is_accelerated(settings: &Settings) -> bool {
+    HAS_ACCELERATOR && *settings.llm_gpu_layers != Some(0)
 }
 
 /// Returns whether the embedder returns token vectors. The first call allocates a context, which
@@ -177,8 +194,7 @@ pub(super) async fn start_writer(
     let engine = LlamaEngine::load(options).await;
     let engine = engine.map_err(|error| file.load_error(error))?;
     let context_tokens = engine.context_tokens();
-    let gpu = cfg!(any(feature = "cuda", feature = "metal", feature = "vulkan"));
-    let gpu_layers = if gpu {
+    let gpu_layers = if HAS_ACCELERATOR {
         settings.llm_gpu_layers.to_string()
     } else {
         "0".to_owned()

@@ -5,8 +5,12 @@ use std::time::Duration;
 
 /// Number of tokens of a batch. On a CPU more tokens gain nothing, and llama.cpp stores a logit of
 /// each token for each word of the vocabulary: 62 MB of memory for 512 tokens and MiniLM's 30,522
-/// words. An accelerator benefits from some thousands.
+/// words.
 const BATCH_TOKENS: u32 = 512;
+/// Number of tokens of a batch on an accelerator: on an H200 with MiniLM, 862 passages per second
+/// instead of 618 with 512 tokens. More are slower (586 with 4,096), because llama.cpp computes
+/// attention over the whole batch.
+const ACCELERATOR_BATCH_TOKENS: u32 = 2_048;
 /// Number of texts of a batch.
 const BATCH_TEXTS: u32 = 64;
 /// Number of tokens of a text, if the model takes more: several times the largest chunk. The memory
@@ -52,6 +56,11 @@ impl Default for Batching {
 }
 
 impl Batching {
+    /// The sizes for a model on an accelerator: batches of 2,048 tokens.
+    pub fn accelerator() -> Self {
+        Self::default().max_tokens(ACCELERATOR_BATCH_TOKENS)
+    }
+
     /// Sets the number of tokens of a batch.
     #[must_use]
     pub fn max_tokens(mut self, tokens: u32) -> Self {

@@ -13,6 +13,7 @@ use super::batching_options::{BatchStats, Batching, Counts};
 use super::tokenizer::Tokenizer;
 use super::vector_server::{Request, VectorKind, VectorServer, Vectors};
 use super::worker::Worker;
+use crate::models::trained_prefixes::TrainedPrefixes;
 use crate::models::{Boxed, Embed, ModelError, Side};
 
 /// How the vectors of a text's tokens are combined into one.
@@ -53,6 +54,13 @@ pub struct EmbedderOptions {
 }
 
 impl EmbedderOptions {
+    /// The options for a model, with the prefixes that it was trained with if its name, or that of
+    /// its file, is known: E5, nomic-embed, mxbai-embed, bge-large-en.
+    pub fn for_model(name: &str) -> Self {
+        let TrainedPrefixes { query, passage } = TrainedPrefixes::of(name);
+        Self::default().query_prefix(query).passage_prefix(passage)
+    }
+
     /// Sets the model's name.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
@@ -115,6 +123,8 @@ impl EmbedderOptions {
 /// [`Batching::max_vector_bytes`] limits the size of a request's result.
 ///
 /// Dropping the embedder ends the thread after the current batch, and does not wait for that.
+/// [`shutdown`](Self::shutdown) waits: call it before the process exits if the model is on a GPU,
+/// because CUDA aborts a process that exits while a thread still frees its model.
 #[derive(Debug)]
 pub struct LlamaEmbedder {
     worker: Worker<Request>,

@@ -56,7 +56,9 @@ impl RankerOptions {
 /// Scores are what the model computes: usually log odds of any size, for Qwen3 a probability. They
 /// are not normalized.
 ///
-/// Dropping the ranker ends the thread after the current batch, and does not wait for that.
+/// Dropping the ranker ends the thread after the current batch, and does not wait for that; on a
+/// GPU, [`shutdown`](Self::shutdown) before the process exits, as for
+/// [`LlamaEmbedder`](super::LlamaEmbedder).
 #[derive(Debug)]
 pub struct LlamaRanker {
     worker: Worker<Request>,

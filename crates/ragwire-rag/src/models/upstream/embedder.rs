@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::client::{Client, Deadline};
 use super::error::{RequestSize, UpstreamError, Wait};
 use super::options::UpstreamOptions;
+use crate::models::trained_prefixes::TrainedPrefixes;
 use crate::models::{Boxed, Embed, ModelError, Side, normalize};
 
 /// The text that is embedded to find out the length of a vector.
@@ -33,25 +34,11 @@ pub struct EmbeddingOptions {
     pub batch: usize,
 }
 
-/// Parts of the names of models that were trained with prefixes, and their prefixes of queries and
-/// of passages. The first that fits applies.
-const PREFIXES: [(&str, &str, &str); 5] = [
-    // Instructed models expect a task that only their user knows.
-    ("instruct", "", ""),
-    ("nomic-embed", "search_query: ", "search_document: "),
-    ("e5-", "query: ", "passage: "),
-    ("mxbai-embed", BGE_QUERY, ""),
-    ("bge-large-en", BGE_QUERY, ""),
-];
-const BGE_QUERY: &str = "Represent this sentence for searching relevant passages: ";
-
 impl EmbeddingOptions {
     /// The options for a model, with the prefixes that it was trained with if its name is known:
     /// E5, nomic-embed, mxbai-embed, bge-large-en.
     pub fn for_model(name: &str) -> Self {
-        let name = name.to_ascii_lowercase();
-        let known = PREFIXES.into_iter().find(|(part, ..)| name.contains(part));
-        let (_, query, passage) = known.unwrap_or_default();
+        let TrainedPrefixes { query, passage } = TrainedPrefixes::of(name);
         Self {
             query_prefix: query.to_owned(),
             passage_prefix: passage.to_owned(),
