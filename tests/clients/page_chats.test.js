@@ -223,6 +223,7 @@ test("a dropped folder is added with its subfolders, without other files", async
   await page.getByText("3 files added.").waitFor();
   const { documents } = await get("/v1/documents");
   const added = documents.filter(({ name }) => !name.startsWith("sample/"));
+  assert.equal(await page.isVisible("#share"), false, "without users everyone finds everything");
   assert.deepEqual(added.map(({ name }) => name).sort(), ["notes/deep/kestrel.md", "notes/deep/osprey.txt", "notes/kestrel.md"]);
   for (const { id } of added) await fetch(`${server.url}/v1/documents/${id}`, { method: "DELETE" });
 });
@@ -249,9 +250,10 @@ test("users delete what they added, and a refused deletion has its reason", asyn
     };
     assert.deepEqual([await original("ada"), await original("eve")], [200, 404]);
     // Shared, it exists for others too, who may not delete it.
-    const headers = { "x-user": "ada", "content-type": "text/markdown" };
-    const shared = await fetch(`${owned.url}/v1/documents?name=kites.md&shared=true`, { method: "POST", headers, body: buffer });
-    assert.equal((await shared.json()).documents[0].shared, true);
+    await ada.getByLabel("Let everyone find what I add").check();
+    await ada.setInputFiles("#upload", { name: "kites.md", mimeType: "text/markdown", buffer });
+    await ada.locator("#documents li", { hasText: "kites.md" }).filter({ hasNotText: "only you find it" }).waitFor();
+    assert.deepEqual([await original("ada"), await original("eve")], [200, 200]);
     // The user of the page is another one by the time at which the deletion is sent.
     await ada.route("**/v1/documents/*", (route) => route.continue({ headers: { ...route.request().headers(), "x-user": "eve" } }));
     await ada.clock.install();

@@ -5,6 +5,7 @@ import { setDocuments } from "./originals.js";
 import { filesOf, inFolder, send } from "./upload.js";
 
 const [dialog, opener, upload, folder, drop, status] = ["library", "open-library", "upload", "upload-folder", "drop", "upload-status"].map(element);
+const [sharing, share] = ["sharing", "share"].map(element);
 const [samples, removeSamples] = ["samples", "remove-samples"].map(element);
 const [list, filter, sort, count] = ["documents", "filter", "sort", "count"].map(element);
 const [pages, previous, next, range] = ["pages", "previous", "next", "range"].map(element);
@@ -44,6 +45,7 @@ export async function load() {
     if (!response.ok) throw new Error(await errorOf(response));
     let page = await response.json();
     documents = page.documents;
+    sharing.hidden = !page.private_uploads;
     while (page.next !== undefined) {
       const more = await fetch(`/v1/documents?limit=10000&start=${page.next}`);
       if (!more.ok) throw new Error(await errorOf(more));
@@ -133,7 +135,7 @@ async function removed(id, keepalive) {
 }
 
 function add(files) {
-  if (files.length > 0) send(files, load);
+  if (files.length > 0) send(files, load, { shared: share.checked });
   else status.textContent = "No files of a type that can be read were found.";
 }
 

@@ -19,26 +19,26 @@ const TYPES = new RegExp(`\\.(${EXTENSIONS.replaceAll(" ", "|")})$`, "i");
 const waiting = [];
 let [active, total, done, added, refused] = [0, 0, 0, 0, 0];
 
-/** Sends files `{file, name}`. `finished` is called when no file is left. */
-export function send(files, finished) {
+/** Sends files `{file, name}`, for everyone to find if they are `shared`. `finished` is called when no file is left. */
+export function send(files, finished, { shared = false } = {}) {
   if (active === 0 && waiting.length === 0) {
     [total, done, added, refused] = [0, 0, 0, 0];
     uploads.replaceChildren();
   }
   total += files.length;
-  waiting.push(...files);
+  waiting.push(...files.map(({ file, name }) => ({ file, name, shared })));
   while (active < PARALLEL && waiting.length > 0) next(finished);
 }
 
 async function next(finished) {
-  const { file, name } = waiting.shift();
+  const { file, name, shared } = waiting.shift();
   active += 1;
   const bar = make("progress", undefined, { max: "100", value: "0", "aria-label": `Sending ${name}` });
   const note = make("span", "", { class: "note" });
   const item = make("li", undefined, {}, make("span", name, { class: "name" }), bar, note);
   uploads.prepend(item);
   report();
-  const problem = await sendOne(file, name, (share) => {
+  const problem = await sendOne(file, name, shared, (share) => {
     bar.value = share * 100;
     note.textContent = share < 1 ? `${Math.round(share * 100)} %` : "Reading…";
   });
@@ -65,9 +65,9 @@ function report() {
 }
 
 /** Sends one file, and returns `null` or why it was not added. */
-async function sendOne(file, name, progress) {
+async function sendOne(file, name, shared, progress) {
   for (let attempt = 0; ; attempt += 1) {
-    const response = await post(file, name, progress);
+    const response = await post(file, name, shared, progress);
     if (response.status === 503 && attempt < RETRIES) {
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
       continue;
@@ -84,12 +84,12 @@ async function sendOne(file, name, progress) {
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 /** `fetch` does not report the progress of a body. */
-function post(file, name, progress) {
+function post(file, name, shared, progress) {
   return new Promise((resolve) => {
     const request = new XMLHttpRequest();
     const form = new FormData();
     form.append("file", file, name);
-    request.open("POST", "/v1/documents");
+    request.open("POST", shared ? "/v1/documents?shared=true" : "/v1/documents");
     request.responseType = "json";
     request.upload.addEventListener("progress", ({ loaded, total: size }) => progress(loaded / size));
     request.addEventListener("loadend", () => {

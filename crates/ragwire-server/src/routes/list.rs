@@ -33,6 +33,8 @@ struct Documents {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(required = false)]
     next: Option<String>,
+    /// Whether only the user who adds a document finds it, unless it is shared.
+    private_uploads: bool,
 }
 
 /// A document, and what its reader may do with it.
@@ -132,6 +134,7 @@ pub(super) async fn list(
         documents: listed.collect(),
         total: page.total,
         next: page.next.map(|next| next.to_string()),
+        private_uploads: user.is_some(),
     };
     Ok(Json(documents).into_response())
 }
