@@ -4,6 +4,7 @@ use ragwire::Sink;
 
 use crate::answer::cite::CitationFilter;
 use crate::answer::generate::GenerateError;
+use crate::answer::rambling::{Rambling, RamblingWatch};
 use crate::answer::thoughts::Thoughts;
 use crate::models::{FinishReason, GenerationEnd, LanguageModel, ModelError, Prompt};
 
@@ -32,7 +33,7 @@ pub(crate) struct StreamedAnswer {
     pub(crate) filter: CitationFilter,
     /// What the generation measured, if the model finished it.
     pub(crate) finished: Option<GenerationEnd>,
-    /// Whether the answer was stopped at a limit of tokens or bytes.
+    /// Whether the answer was stopped at a limit of tokens or bytes, or because it repeats itself.
     pub(crate) is_cut_short: bool,
 }
 
@@ -68,6 +69,8 @@ pub(crate) async fn stream_answer(
     let mut filter = CitationFilter::new(sources);
     let mut is_cut_short = false;
     let mut thoughts = Thoughts::default();
+    // JSON has its own end.
+    let mut watch = sources.is_some().then(RamblingWatch::default);
     let mut broken = None;
     while let Some(piece) = next {
         let piece = match piece {
@@ -78,7 +81,16 @@ pub(crate) async fn stream_answer(
                 break;
             }
         };
-        send(filter.push(&thoughts.push(&piece)), sink).await?;
+        let mut text = thoughts.push(&piece);
+        if let Some(watch) = &mut watch {
+            text = watch.push(&text);
+        }
+        send(filter.push(&text), sink).await?;
+        if let Some(rambling) = watch.as_ref().and_then(RamblingWatch::rambling) {
+            tracing::info!(?rambling, "the model's answer was stopped");
+            is_cut_short = rambling == Rambling::Repetition;
+            break;
+        }
         if filter.text().len() >= MAX_ANSWER_BYTES {
             is_cut_short = true;
             break;
@@ -86,7 +98,13 @@ pub(crate) async fn stream_answer(
         next = generation.next().await;
     }
     match thoughts.finish() {
-        Some(rest) => send(filter.push(&rest), sink).await?,
+        Some(rest) => {
+            let rest = match &mut watch {
+                Some(watch) => watch.push(&rest) + &watch.finish(),
+                None => rest,
+            };
+            send(filter.push(&rest), sink).await?;
+        }
         None if broken.is_none() => {
             let error = "the model has only thought".into();
             return Err(GenerateError::Model(ModelError::Failed(error)));

@@ -21,10 +21,14 @@
 //! was cut into pieces. At most 264 bytes are held back. This module does not depend on models or
 //! sinks.
 
+mod unmarked;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::documents::sentences;
 use crate::search::lexical::Analyzer;
+
+pub(crate) use unmarked::unmarked;
 
 /// Length in bytes of the longest citation, brackets included: about ten numbers.
 pub(crate) const MAX_MARK_BYTES: usize = 64;

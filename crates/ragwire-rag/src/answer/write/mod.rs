@@ -7,13 +7,14 @@
 
 use std::sync::Arc;
 
-use crate::answer::cite::{in_parentheses, supporting_quote};
+use crate::answer::cite::{in_parentheses, supporting_quote, unmarked};
 use crate::answer::fence::{Fence, plain};
 use crate::answer::figures::count;
 use crate::answer::generate::{
     Fit, Generate, GenerateError, GenerateRequest, GeneratedAnswer, NO_ANSWER, citation, send_words,
     structured,
 };
+use crate::answer::rambling::QUESTION;
 use crate::answer::stream::{CitingPrompt, Streamed, StreamedAnswer, stream_answer};
 use crate::models::{Boxed, ChatMessage, LanguageModel, MAX_TOKENS, Prompt, Role, Sampling, Shape};
 use crate::search::lexical::Analyzer;
@@ -73,7 +74,9 @@ impl Default for WriterOptions {
 
 /// Writes answers with a language model. Clones share it.
 ///
-/// An answer longer than 256 KiB is cut there. Of the conversation, the newest 12 messages are
+/// An answer longer than 256 KiB is cut there, and one that repeats itself, after the fourth time.
+/// An answer without a mark gets the citations of up to three passages that hold the words of its
+/// sentences. Of the conversation, the newest 12 messages are
 /// read.
 ///
 /// ```no_run
@@ -171,7 +174,7 @@ impl Writer {
             user.push_str(&fence.quote("source", Some(at + 1), &source(&hit.chunk)));
             user.push('\n');
         }
-        user.push_str(&format!("\nQuestion: {}", plain(question)));
+        user.push_str(&format!("\n{QUESTION} {}", plain(question)));
         let mut rules = match cut.request.schema {
             Some(schema) => format!("{STRUCTURED_RULES}{schema}"),
             None => ANSWER_RULES.to_owned(),
@@ -292,7 +295,15 @@ impl Writer {
             let quote = supporting_quote(&self.analyzer, filter.citing_sentence(n), &hit.chunk.text);
             Some(citation(hit, quote, cut.request.tool))
         };
-        let citations = cited.iter().enumerate().filter_map(evidence).collect();
+        let mut citations: Vec<Citation> = cited.iter().enumerate().filter_map(evidence).collect();
+        if cited.is_empty() {
+            let unmarked = unmarked(&self.analyzer, filter.text(), cut.context());
+            citations.extend(
+                unmarked
+                    .into_iter()
+                    .map(|(source, quote)| citation(&cut.context()[source], quote, cut.request.tool)),
+            );
+        }
         GeneratedAnswer::answered(citations).text(filter.text())
     }
 }

@@ -374,7 +374,7 @@ async fn a_model_that_fails_or_never_stops_ends_the_answer() {
         (sent.as_str(), generated.cut_short, generated.answered),
         ("At dawn [1] and [", true, true)
     );
-    let runs_on = Reply::Says(vec!["x".repeat(MAX_ANSWER_BYTES / 4); 9]);
+    let runs_on = Reply::Says(vec!["1".repeat(MAX_ANSWER_BYTES / 4); 9]);
     let (sent, outcome) = write(Arc::new(Scripted::new([runs_on])), hits(&BIRDS), Vec::new()).await;
     let generated = outcome.unwrap();
     assert_eq!(
@@ -390,4 +390,28 @@ async fn thoughts_in_the_text_are_not_the_answer() {
     let thought = Reply::says("<think>It never ends");
     let (sent, outcome) = write(Arc::new(Scripted::new([thought])), hits(&BIRDS), Vec::new()).await;
     assert_eq!((&*sent, outcome.unwrap_err().code()), ("", "model_failed"));
+}
+
+#[tokio::test]
+async fn an_answer_without_marks_cites_what_holds_its_words() {
+    let (text, generated) = answer(&["Robins sing at dawn. ", "Canberra is a capital city."]).await;
+    assert_eq!(text, "Robins sing at dawn. Canberra is a capital city.");
+    let cited: Vec<&str> = generated
+        .citations
+        .iter()
+        .map(|citation| &*citation.supporting_quote)
+        .collect();
+    assert_eq!(cited, ["A robin sings at dawn [12]."]);
+}
+
+#[tokio::test]
+async fn a_model_that_goes_on_alone_is_stopped() {
+    let (text, generated) = answer(&["Robins sing. [1]\n", "Question", ": What do owls do?\nThey"]).await;
+    assert_eq!(text, "Robins sing. [1]\n");
+    assert!(!generated.cut_short);
+    let pieces = ["The answer is that robins sing at dawn. [1]\n"; 200];
+    let (text, generated) = answer(&pieces).await;
+    assert!(text.len() < 6 * pieces[0].len(), "{text}");
+    assert!(generated.cut_short);
+    assert_eq!(generated.citations.len(), 1);
 }

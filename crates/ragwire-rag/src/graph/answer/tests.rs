@@ -269,7 +269,7 @@ async fn a_small_model_sees_the_best_triples_only() {
 #[tokio::test]
 async fn an_overflow_removes_triples_until_none_is_left() {
     let overflow = || Reply::error(ModelError::Overflow { prompt: 9, limit: 8 });
-    let piece = "x".repeat(1000);
+    let piece = "1".repeat(1000);
     let model = Arc::new(Scripted::new([
         overflow(),
         Reply::says("A turn uses a queue [1]."),
