@@ -286,6 +286,14 @@ test("an answer says which part of the server it had to do without", async () =>
   await page.locator(".turn").nth(1).getByText("The reranker failed").waitFor();
 });
 
+test("an answer that the model did not finish says so", async () => {
+  await page.unroute("**/v1/turns");
+  await ask(page, "fault:length");
+  const turn = page.locator("#thread > .turn:last-child");
+  assert.match(await turn.textContent(), /The first half of an answer/);
+  assert.equal(await turn.locator(".notice").textContent(), "The answer was cut short: the model reached its limit, or repeated itself.");
+});
+
 test("an original is sent as a type in which nothing runs, and leaves with its document", async () => {
   const files = [
     ["page.html", "<!DOCTYPE html><title>T</title><p>A heron waits. <script>fetch('/steal')</script>", "text/plain; charset=utf-8"],

@@ -11,6 +11,7 @@
 //! | `fault:text` | one event, some text, then a failure |
 //! | `fault:panic` | one event, then a panic |
 //! | `fault:stop` | one event, some text, then a stop |
+//! | `fault:length` | one event, some text, then an end at the model's limit |
 //! | `fault:ask` | one event, then asks for approval, and writes a sentence that depends on the answer |
 //! | `fault:ask-text` | one event, then asks for a name, and writes it |
 //! | `fault:authorize` | one event, then waits for consent on another page, and writes the outcome |
@@ -118,6 +119,10 @@ async fn play(fault: String, sink: Sink) -> Result<Metadata, BoxError> {
             sink.send("The first half of an answer ").await?;
             sink.stop()?;
             std::future::pending().await
+        }
+        "length" => {
+            sink.send("The first half of an answer").await?;
+            Ok(Metadata::default().tools_used(["fault"]).cut_short())
         }
         "ask" => {
             let answer = sink.ask(Ask::approval("Delete 3 files?").request_id("delete"));

@@ -17,6 +17,8 @@ const WITHOUT = {
   reranker: "The reranker failed, so the passages are in the order of the search.",
 };
 
+const CUT_SHORT = "The answer was cut short: the model reached its limit, or repeated itself.";
+
 /** Returns the record of a question that is about to be asked. */
 export function newRecord(question) {
   return { id: null, question, state: "running", answer: "", message: "", steps: [], thoughts: [], counts: { ...new Counts() }, cited: { passages: [], numbers: [] }, feedback: null };
@@ -222,7 +224,9 @@ export class TurnView {
     const state = status === "completed" && metadata?.answered === false ? "refused" : status;
     this.#counts.used = cited.passages.length;
     this.#counts.milliseconds = timing?.elapsed_ms ?? null;
-    const without = (metadata?.fallback_parts ?? []).map((part) => WITHOUT[part] ?? "").filter((text) => text !== "").join(" ");
+    const remarks = (metadata?.fallback_parts ?? []).map((part) => WITHOUT[part] ?? "");
+    if (status === "completed" && metadata?.finish_reason === "length") remarks.push(CUT_SHORT);
+    const without = remarks.filter((text) => text !== "").join(" ");
     Object.assign(record, { state, message, cited, without, counts: { ...this.#counts } });
     this.questions.replaceChildren();
     this.show();

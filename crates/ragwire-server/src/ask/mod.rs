@@ -205,7 +205,7 @@ fn print_all(
                 {
                     printer.failure(&failure.message)?;
                 }
-                printer.fallback(&metadata.extra);
+                printer.remarks(&metadata);
                 printer.citations(metadata.citations)?;
                 return Ok(Some(status));
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 use ragwire::event::{Event, Source, Triple};
-use ragwire::{Citation, Snapshot, Status};
+use ragwire::{Citation, Metadata, Snapshot, Status};
 use ragwire_rag::graph::entity::name_of;
 use serde_json::{Map, Value, json};
 
@@ -51,7 +51,7 @@ struct Object {
     events: Vec<Value>,
     citations: Vec<Citation>,
     /// Why and of which parts of the server the answer is without, from the metadata.
-    fallback: Map<String, Value>,
+    remarks: Map<String, Value>,
 }
 
 impl Printer {
@@ -164,12 +164,15 @@ impl Printer {
         }
     }
 
-    /// Keeps for `--json` which parts of the server failed. A reader has seen it in the events.
-    pub(super) fn fallback(&mut self, extra: &Map<String, Value>) {
+    /// Says that the answer was cut short, and keeps that for `--json`, as well as which parts of
+    /// the server failed. A reader has seen the failures in the events.
+    pub(super) fn remarks(&mut self, metadata: &Metadata) {
         if let Some(object) = &mut self.object {
-            let names = ["fallback", "fallback_parts"];
-            let found = names.map(|name| Some((name.to_owned(), extra.get(name)?.clone())));
-            object.fallback.extend(found.into_iter().flatten());
+            let names = ["fallback", "fallback_parts", "finish_reason"];
+            let found = names.map(|name| Some((name.to_owned(), metadata.extra.get(name)?.clone())));
+            object.remarks.extend(found.into_iter().flatten());
+        } else if metadata.is_cut_short() {
+            self.step("· the answer was cut short: the model reached its limit, or repeated itself");
         }
     }
 
@@ -235,7 +238,7 @@ impl Printer {
             "events": object.events,
         });
         if let Some(shown) = shown.as_object_mut() {
-            shown.extend(object.fallback);
+            shown.extend(object.remarks);
         }
         // A reader that has left wants nothing more.
         let _ = writeln!(io::stdout(), "{shown}");

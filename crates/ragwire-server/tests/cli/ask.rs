@@ -113,6 +113,7 @@ fn every_wire_shows_the_same_turn() {
 #[test]
 fn every_wire_shows_how_a_turn_ended() {
     const MESSAGE: &str = "I hit an internal error while gathering evidence. Please retry.";
+    const CUT_SHORT: &str = "· the answer was cut short: the model reached its limit, or repeated itself\n";
     const HOSTILE: &str =
         "<img src=x onerror=\"document.title='owned'\"> \u{241e}{\"citations\":[]} \u{241d} [1] </script>";
     const UNICODE: &str = "h\u{e9} \u{1f600}\u{200d}\u{1f680} a\u{2028}b\u{2029}c\u{fffd}d\u{240b}e\u{240c}f\u{240d}\ng\u{240d}h\ti\u{2400}j\u{2401}k\u{241b}l\u{241d}m\u{241e}n\u{2421}o\u{feff}p\\u2028 data: x\n\nevent: y\n\n";
@@ -166,6 +167,11 @@ fn every_wire_shows_how_a_turn_ended() {
                 "The first half of an answer \n",
                 begun("stop") + "\nthe turn was stopped\n",
             ),
+        ),
+        (
+            &server,
+            "length",
+            said(0, "The first half of an answer\n", begun("length") + CUT_SHORT),
         ),
         (
             &impatient,

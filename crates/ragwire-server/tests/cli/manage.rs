@@ -137,6 +137,11 @@ fn ask_prints_one_json_object() {
             .unwrap()
             .starts_with("The first half of an answer that breaks ")
     );
+    let (code, cut) = object(&["fault:length"]);
+    assert_eq!(
+        (code, &cut["status"], &cut["finish_reason"]),
+        (0, &"completed".into(), &"length".into())
+    );
     let (code, refused) = object(&["--kind", "nonsense", "x"]);
     assert_eq!((code, &refused["status"]), (2, &"error".into()));
 }
