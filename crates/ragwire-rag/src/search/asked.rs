@@ -15,8 +15,15 @@ use crate::search::analyzer::Language;
 const FULL_FIT: f32 = 3.0;
 /// The words that a definition may have before and after its subject, such as an article.
 const AROUND_SUBJECT: usize = 3;
+/// The words of an aside between the subject and the verb of a definition.
+const ASIDE_WORDS: usize = 6;
 /// The longest line that may be the name of what the text below it defines, in bytes.
 const MAX_LABEL_BYTES: usize = 90;
+
+/// What a clause begins with that says when something is so, and not what it is.
+const SUBORDINATES: [&str; 9] = [
+    "while", "if", "when", "although", "because", "since", "wenn", "während", "si",
+];
 
 /// What follows “is” in a clause that says what something is.
 const KIND_ARTICLES: [&str; 11] = [
@@ -81,6 +88,11 @@ impl Asked {
         !matches!(self.quantity, Quantity::None) || self.version || self.person
     }
 
+    /// Returns whether the question asks what something is.
+    pub(crate) fn is_definition(&self) -> bool {
+        !self.subject.is_empty()
+    }
+
     /// Returns whether the question asks how many there are of something.
     pub(crate) fn is_count(&self) -> bool {
         matches!(self.quantity, Quantity::Count { is_first: true, .. })
@@ -104,6 +116,11 @@ impl Asked {
             .trim_start_matches(|letter: char| letter.is_ascii_digit() || ". ".contains(letter));
         // `Cross-Site Request Forgery (CSRF)` has both names.
         let short = label.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
+        // `Why robins` gives reasons.
+        let first = name.unicode_words().next().unwrap_or_default().to_lowercase();
+        if ASKS_FOR_REASON.contains(&&*first) {
+            return false;
+        }
         let mut names = short.map(|(short, _)| short).into_iter().chain([name]);
         names.any(|name| {
             let stems: HashSet<String> = library.terms_in(name, language).into_iter().collect();
@@ -129,26 +146,69 @@ impl Asked {
         if self.is_value_in(sentence) {
             return true;
         }
-        if self.is_subject_of(library, sentence, self.subject_words + AROUND_SUBJECT, language) {
+        let first = sentence.unicode_words().next().unwrap_or_default().to_lowercase();
+        if !SUBORDINATES.contains(&&*first)
+            && self.is_subject_of(library, sentence, self.subject_words + AROUND_SUBJECT, language)
+        {
             return true;
         }
         // `However, the robin is a small bird`. `If it rains, the robin is away` is not one.
-        let mut clauses = sentence.split([',', ';', ':']);
-        clauses.next();
-        clauses.any(|clause| {
+        let clauses: Vec<&str> = sentence.split([',', ';', ':']).collect();
+        let later = clauses.iter().skip(1);
+        if later.clone().any(|clause| {
             self.is_subject_of(library, clause, self.subject_words + 2, language) && names_a_kind(clause)
-        })
+        }) {
+            return true;
+        }
+        // `The robin, sometimes called redbreast, is a small bird`.
+        let is_alone = |clause: &str| {
+            let words = clause.unicode_words().count();
+            (1..=self.subject_words + 1).contains(&words) && self.is_within(library, clause, language)
+        };
+        if let [first, aside, rest @ ..] = &clauses[..]
+            && is_alone(first)
+        {
+            let after = rest.first().unwrap_or(aside);
+            let reach = after.unicode_words().position(is_copula);
+            if reach.is_some_and(|reach| reach <= ASIDE_WORDS) && names_a_kind(after) {
+                return true;
+            }
+        }
+        // `We saw a small bird, the robin, at dawn`.
+        let introduces = |clause: &str| clause.unicode_words().any(|word| matches!(word, "a" | "an"));
+        clauses
+            .windows(2)
+            .any(|pair| introduces(pair[0]) && starts_with_article(pair[1]) && is_alone(pair[1]))
+    }
+
+    /// Returns whether a sentence that defines says which kind of thing it is: `a submodule is a repository`,
+    /// and not `a submodule is considered active`.
+    pub(crate) fn says_what_it_is(&self, library: &Library, sentence: &str, language: Language) -> bool {
+        let plain = sentence.split([',', ';', ':']).any(|clause| {
+            let mut words = clause.unicode_words().skip_while(|word| !is_copula(word));
+            words
+                .next()
+                .is_some_and(|word| !["is", "are", "was"].contains(&word))
+                || names_a_kind(clause)
+        });
+        plain && self.is_defined_by(library, sentence, language)
+    }
+
+    /// Returns whether a text has all words of what the question asks about.
+    fn is_within(&self, library: &Library, text: &str, language: Language) -> bool {
+        let stems = library.terms_in(text, language);
+        self.subject.is_subset(&stems.into_iter().collect())
     }
 
     /// Returns whether what the question asks about is before a verb such as “is” among the first `reach`
     /// words.
     fn is_subject_of(&self, library: &Library, clause: &str, reach: usize, language: Language) -> bool {
+        let clause = without_remarks(clause);
         let start: Vec<&str> = clause.unicode_words().take(reach).collect();
         let Some(copula) = start.iter().position(|word| is_copula(word)) else {
             return false;
         };
-        let stems = library.terms_in(&start[..copula].join(" "), language);
-        self.subject.is_subset(&stems.into_iter().collect())
+        self.is_within(library, &start[..copula].join(" "), language)
     }
 }
 
@@ -161,6 +221,31 @@ fn names_a_kind(clause: &str) -> bool {
     let mut words = clause.unicode_words().skip_while(|word| !is_copula(word));
     let after = words.nth(1).unwrap_or_default().to_lowercase();
     KIND_ARTICLES.contains(&after.as_str())
+}
+
+/// Leaves out parentheses of several words: `buzz (Debian 1.1) was a spaceman` says what Buzz was. In
+/// `A robin (redbreast) is a bird` they name the same.
+fn without_remarks(clause: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = clause;
+    while let Some((before, after)) = rest.split_once('(') {
+        kept.push_str(before);
+        match after.split_once(')') {
+            Some((remark, after)) => {
+                if is_one_word(remark) {
+                    kept.push_str(remark);
+                }
+                rest = after;
+            }
+            None => rest = after,
+        }
+    }
+    kept + rest
+}
+
+/// Returns whether a clause begins with an article of something known: `the robin`.
+fn starts_with_article(clause: &str) -> bool {
+    clause.unicode_words().next() == Some("the")
 }
 
 fn is_one_word(text: &str) -> bool {
@@ -277,6 +362,38 @@ mod tests {
                 "If it is cold, the transformer is switched off.",
                 false,
             ),
+            (
+                "what is self attention",
+                "Self-attention, sometimes called intra-attention is an attention mechanism that relates positions.",
+                true,
+            ),
+            (
+                "what is a robin",
+                "The robin, or redbreast, is a small bird.",
+                true,
+            ),
+            ("what is a robin", "The robin, which we saw, sings.", false),
+            (
+                "what is the transformer",
+                "We propose a new simple network architecture, the Transformer, based on attention.",
+                true,
+            ),
+            (
+                "what is the transformer",
+                "We compare it with a network, the loss, and the Transformer.",
+                false,
+            ),
+            ("what is a robin", "While robins are away, it is quiet.", false),
+            (
+                "what is debian",
+                "buzz (Debian 1.1) was the spaceman Buzz Lightyear.",
+                false,
+            ),
+            (
+                "what is a redbreast",
+                "A robin (redbreast) is a small bird.",
+                true,
+            ),
             ("how many are there", "There are many.", false),
             ("what is d_k", "We use dk = dv = 64.", true),
             ("what is d_k", "We use dv = 64.", false),
@@ -296,6 +413,7 @@ mod tests {
             ("what is queue_lifetime", "queue_lifetime (default: 5d)", true),
             ("whats a virtual package", "2.1. What is a virtual package?", true),
             ("what does HEAD mean", "The detached HEAD", false),
+            ("what is self attention", "4 Why Self-Attention", false),
             ("how do I move HEAD", "HEAD", false),
         ];
         for (question, label, wanted) in cases {

@@ -18,7 +18,7 @@ const GROUPS: [&[&str]; 33] = [
     ],
     &["disable", "deactivate"],
     &["enable", "activate"],
-    &["publish", "deploy", "release", "upload"],
+    &["publish", "deploy", "release"],
     &["create", "make", "generate", "add"],
     &[
         "change",

@@ -78,14 +78,17 @@ const RANK_FALL: f32 = 0.2;
 const KIND_WORTH: f32 = 0.5;
 /// What the nearness of the first sentence to the question is worth.
 const MEANING_WORTH: f32 = 1.0;
-/// What a definition of the thing asked about is worth.
+/// What a definition of the thing asked about is worth: by its heading or label, and by its sentence.
 const DEFINITION_WORTH: f32 = 0.25;
+const SAID_WORTH: f32 = 0.4;
 /// Cost of a quote that begins with a question, which is a heading or an entry of a table of
 /// contents, and of one that begins within a paragraph.
 const QUESTION_COST: f32 = 0.5;
 const WITHIN_COST: f32 = 0.03;
 /// Cost of a quote that begins with a word that refers to the sentence before, such as `Therefore`.
 const DEPENDENT_COST: f32 = 0.15;
+/// Cost of a quote whose first sentence begins on the page before.
+const CUT_COST: f32 = 0.4;
 /// Cost of a quote without the short line above it that names what it is about, such as the name of an
 /// option.
 const UNTITLED_COST: f32 = 0.1;
@@ -111,6 +114,8 @@ const NEAR: f32 = 0.34;
 /// The confidence in quotes that cover the whole question: of the answers of the tuning half that do,
 /// so many hold the fact.
 pub(super) const MAX_CONFIDENCE: f64 = 0.8;
+/// The ending of nouns whose stem other words share that mean something else.
+const NOUN_ENDING: &str = "ation";
 /// An unknown word is mentioned in the answer from this share of the question's weight on.
 const UNKNOWN_SHARE: f32 = 0.2;
 
@@ -166,6 +171,8 @@ struct Candidate {
     coverage: f32,
     /// Whether it begins with a definition of what the question asks about.
     defines: bool,
+    /// Whether its first sentence does, in the language of the question, and not only its heading.
+    says_what: bool,
     /// Whether it counts what the question asks to count.
     counts: bool,
     worth: f32,
@@ -205,12 +212,14 @@ fn is_name(word: &str, question: &str) -> bool {
 /// Chooses the quotes that answer a question from its hits, best hit first.
 pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Nearness) -> Extract {
     let terms = question_terms(library, &without_number_of(question));
+    let language = library.language_of_question(question);
     let reader = Reader {
         library,
         terms: &terms,
         question: question.trim().trim_end_matches('?').to_lowercase(),
         near,
-        asked: Asked::of(library, question, library.language_of_question(question)),
+        asked: Asked::of(library, question, language),
+        language,
     };
     let all: f32 = terms.iter().map(|term| term.weight).sum();
     // A word that the library does not have may be another word for what it has; a name is not.
@@ -258,6 +267,14 @@ pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Ne
     for (at, hit) in hits.iter().take(quoted_hits).enumerate() {
         reader.read(at, hit, &mut candidates);
     }
+    // A definition may be in a passage that mentions its subject once.
+    if reader.asked.is_definition() {
+        for (at, hit) in hits.iter().enumerate().take(COMPARED_HITS).skip(quoted_hits) {
+            let mut read = Vec::new();
+            reader.read(at, hit, &mut read);
+            candidates.extend(read.into_iter().filter(|candidate| candidate.says_what));
+        }
+    }
     // What counts other things, or nothing, does not answer how many there are.
     if candidates.iter().any(|candidate| candidate.counts) {
         candidates.retain(|candidate| candidate.counts);
@@ -268,7 +285,7 @@ pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Ne
     let covered = quoted.iter().map(|quote| quote.coverage).fold(0.0, f32::max);
     let verdict = if quoted.is_empty() {
         Verdict::Nothing
-    } else if covered >= ANSWERING && unknown.is_empty() {
+    } else if covered >= ANSWERING && unknown.is_empty() && !only_derives(&terms, hits, &quoted) {
         Verdict::Answer
     } else {
         quoted.truncate(MAX_CLOSEST);
@@ -279,6 +296,29 @@ pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Ne
         quoted,
         unknown,
     }
+}
+
+/// Returns what a quote is worth by the place of its hit.
+fn rank_worth(at: usize) -> f32 {
+    RANK_WORTH / (1.0 + RANK_FALL * at as f32)
+}
+
+/// Returns whether a question asks for one thing with a noun that no quote has, only other words of
+/// its stem: “limited data” does not tell what the limitations are.
+fn only_derives(terms: &[Term], hits: &[Hit], quoted: &[Quoted]) -> bool {
+    let mut asked = terms.iter().filter(|term| !term.is_question_word);
+    let (Some(term), None) = (asked.next(), asked.next()) else {
+        return false;
+    };
+    let word = term.word.to_lowercase();
+    let noun = word.strip_suffix('s').unwrap_or(&word);
+    let has_noun = |quote: &Quoted| {
+        let chunk = &hits[quote.hit].chunk;
+        let text = chunk.text.get(quote.range.clone()).unwrap_or_default();
+        let headings = chunk.heading.as_deref().unwrap_or_default();
+        text.to_lowercase().contains(noun) || headings.to_lowercase().contains(noun)
+    };
+    noun.ends_with(NOUN_ENDING) && !quoted.iter().any(has_noun)
 }
 
 /// Returns whether a segment is in the line of a caption: numbers there count what the figure shows.
@@ -295,6 +335,8 @@ struct Reader<'a> {
     /// The question in lower case, without a question mark.
     question: String,
     asked: Asked,
+    /// The language of the question.
+    language: Language,
     near: &'a Nearness,
 }
 
@@ -336,7 +378,7 @@ impl Reader<'_> {
         } else {
             1.0
         };
-        let rank = RANK_WORTH / (1.0 + RANK_FALL * at as f32);
+        let rank = rank_worth(at);
         let segments = segments(text);
         let holds = |segment: &Segment<'_>| {
             // A transcript repeats the question and does not answer it there.
@@ -372,7 +414,8 @@ impl Reader<'_> {
             let (to, held) = self.grown(&segments, &stems, &nears, from);
             let is_name = |label: &str| self.asked.is_named_by(self.library, label, language);
             // What is below the heading of a glossary is about that heading without repeating it.
-            let is_entry = from == 0 && is_name(last);
+            let lacks_beginning = from == 0 && hit.chunk.page.is_some() && segment.lacks_beginning();
+            let is_entry = from == 0 && !lacks_beginning && is_name(last);
             let own = self.covered(&held).max(if is_entry { below } else { 0.0 });
             let next = nears
                 .get(from + 1)
@@ -398,10 +441,18 @@ impl Reader<'_> {
                 + rank
                 + kind
                 + MEANING_WORTH * meaning;
-            let defines = self.asked.is_defined_by(self.library, segment.text, language)
-                || (from < to && segment.is_title() && is_name(segment.text))
-                || is_entry;
-            if defines {
+            let is_defined = self.asked.is_defined_by(self.library, segment.text, language);
+            let says_what =
+                language == self.language && self.asked.says_what_it_is(self.library, segment.text, language);
+            if says_what {
+                // The order of the hits does not know where the definition is.
+                worth += rank_worth(0) - rank;
+            }
+            let defines =
+                is_defined || (from < to && segment.is_title() && is_name(segment.text)) || is_entry;
+            if says_what {
+                worth += SAID_WORTH;
+            } else if defines {
                 worth += DEFINITION_WORTH;
             }
             if segment.is_question() || segment.text == last {
@@ -415,6 +466,9 @@ impl Reader<'_> {
             }
             if from > 0 && segments[from - 1].is_title() && !segment.is_title() {
                 worth -= UNTITLED_COST;
+            }
+            if lacks_beginning {
+                worth -= CUT_COST;
             }
             if segment.kind == LineKind::Code {
                 worth -= LISTING_COST;
@@ -441,6 +495,7 @@ impl Reader<'_> {
                 stems: held,
                 coverage: near.max(as_covered),
                 defines,
+                says_what,
                 counts: self.asked.is_count() && kind >= KIND_WORTH,
                 worth: worth * share,
             });
@@ -462,6 +517,9 @@ impl Reader<'_> {
             let (last, bytes) = (&segments[to], segments[to].end - segments[from].start);
             let with = next.end - segments[from].start;
             let in_listing = last.kind == LineKind::Code && next.kind == LineKind::Code;
+            if next.is_footnote() && next.line != last.line {
+                break;
+            }
             if with > QUOTE_BYTES && !(in_listing && with <= LISTING_BYTES) {
                 break;
             }

@@ -12,6 +12,9 @@ use crate::search::lines::{LineKind, is_title, line_kinds};
 /// The longest name of an option with its values, in bytes.
 const MAX_ITEM_BYTES: usize = 90;
 
+/// What marks a footnote and its place in the text. Asterisks of ASCII are bullets and emphasis.
+const FOOTNOTE_MARKS: [char; 5] = ['∗', '†', '‡', '§', '¶'];
+
 /// A sentence, or a whole line of a table or listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment<'a> {
@@ -66,6 +69,19 @@ impl Segment<'_> {
     pub(super) fn names_item(&self) -> bool {
         let dashed = self.text.starts_with('-') && self.kind != LineKind::Row;
         dashed && !self.text.starts_with("- ") && self.text.len() <= MAX_ITEM_BYTES
+    }
+
+    /// Returns whether it is a note below the text of a page: `∗Equal contribution.`
+    pub(super) fn is_footnote(&self) -> bool {
+        let noted = self.text.trim_start_matches(FOOTNOTE_MARKS);
+        self.kind == LineKind::Prose
+            && noted.len() < self.text.len()
+            && noted.trim_start().starts_with(char::is_uppercase)
+    }
+
+    /// Returns whether its beginning is missing, because it is on the page before or in a formula.
+    pub(super) fn lacks_beginning(&self) -> bool {
+        self.kind == LineKind::Prose && self.text.ends_with('.') && self.text.starts_with(char::is_lowercase)
     }
 
     pub(super) fn is_question(&self) -> bool {

@@ -245,3 +245,43 @@ fn the_name_of_an_option_is_quoted_with_its_description() {
     let text = answer(&library, "shallow copy with a short history of commits");
     assert!(text.contains("--depth=N\nCreate a shallow"), "{text}");
 }
+
+#[test]
+fn other_words_of_a_stem_do_not_answer_for_the_noun() {
+    let text =
+        "# Results\n\nThe robin sings even with limited food.\n\n# Preparation\n\nFeed it in the morning.";
+    let library = library("robins.md", text.as_bytes());
+    for (question, verdict) in [
+        ("What are the limitations?", Verdict::Closest),
+        ("limited food", Verdict::Answer),
+        ("preparation", Verdict::Answer),
+    ] {
+        let hits = library.search(question, 3).unwrap();
+        let found = extract(&library, question, &hits, &Nearness::new());
+        assert_eq!(found.verdict, verdict, "{question}");
+    }
+}
+
+#[test]
+fn a_quote_holds_neither_footnotes_nor_half_sentences() {
+    let mut chunk = crate::Chunk::new(
+        "d",
+        "paper.pdf",
+        0,
+        "output values. These are joined.\nRobin attention reads all words of a sentence at once.\n∗Equal contribution. The order of names is random.",
+    );
+    chunk.page = Some(1);
+    let library = library("paper.md", chunk.text.as_bytes());
+    let found = extract(
+        &library,
+        "what is robin attention",
+        &[Hit::new(chunk.clone(), 1.0)],
+        &Nearness::new(),
+    );
+    let quotes: Vec<&str> = found
+        .quoted
+        .iter()
+        .map(|one| &chunk.text[one.range.clone()])
+        .collect();
+    assert_eq!(quotes, ["Robin attention reads all words of a sentence at once."]);
+}

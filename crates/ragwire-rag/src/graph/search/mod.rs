@@ -227,7 +227,11 @@ impl<'a> Search<'a> {
                 held += weight;
             }
         }
-        if all > 0.0 { held * held / all } else { 0.0 }
+        if all > 0.0 {
+            settled(held * held / all)
+        } else {
+            0.0
+        }
     }
 
     /// The edges of an entity that were not followed yet, best first.
@@ -278,7 +282,7 @@ impl<'a> Search<'a> {
         } else {
             0.0
         };
-        edge.weight * (BASE + covered) / (BASE + 1.0)
+        settled(edge.weight * (BASE + covered) / (BASE + 1.0))
     }
 
     fn followed(&self, one: &Candidate<'a>, hop: usize) -> FollowedTriple {
@@ -315,6 +319,13 @@ impl<'a> Search<'a> {
     fn name(&self, id: u32) -> &'a str {
         self.shared.entities.get(&id).map_or("", |entity| entity.name())
     }
+}
+
+/// Rounds a score, so that scores which are equal by the rules are equal although they were summed in
+/// another order.
+fn settled(score: f32) -> f32 {
+    const DIGITS: f32 = 1e5;
+    (score * DIGITS).round() / DIGITS
 }
 
 /// Orders by score, highest first, then by spelling.

@@ -159,6 +159,29 @@ fn plain() -> impl Strategy<Value = Plain> {
         .prop_filter("two ends", |one| one.subject != one.object)
 }
 
+#[test]
+fn edges_of_the_same_score_are_ordered_by_spelling() {
+    let triple = |subject: &str, object: &str, weight| Plain {
+        subject: subject.to_owned(),
+        predicate: "zuses",
+        object: object.to_owned(),
+        weight,
+    };
+    // Both score 0.4375, which sums of floats miss by different amounts.
+    let triples = [
+        triple("ki9", "ka1", 0.125),
+        triple("kd4", "ka1 ki9", 0.125),
+        triple("kc3 kh8", "kg7", 0.875),
+        triple("kd4", "ki9 kf6", 0.625),
+        triple("kc3 kh8", "ki9 ka1", 0.125),
+    ];
+    let found = graph(&triples)
+        .search("kg7 kf6 ki9", &limits(2, 1, 1, 1))
+        .unwrap();
+    let subjects: Vec<&str> = found.edges.iter().map(|edge| &*edge.subject).collect();
+    assert_eq!(subjects, ["kc3 kh8"]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(250))]
 
