@@ -3,7 +3,7 @@
 //! They are a guide to this program, and pages about streamed answers. They are a placeholder: `--docs` removes them, and
 //! the page offers to.
 
-use ragwire_rag::{Library, LibraryError, ParseLimits, parse};
+use ragwire_rag::{Document, Library, LibraryError, ParseLimits, parse};
 
 /// A question that they answer.
 pub const QUESTION: &str = "What happens when a turn fails after the commit?";
@@ -57,22 +57,22 @@ pub fn add(library: &Library) -> Result<Vec<(String, &'static [u8])>, LibraryErr
 /// Fails if the library cannot be written.
 pub fn remove(library: &Library) -> Result<(), LibraryError> {
     for document in library.list() {
-        if includes(&document.name) {
+        if is_in(library, &document) {
             library.remove(&document.id)?;
         }
     }
     Ok(())
 }
 
-/// Returns whether a document of this name is a sample document.
-pub fn includes(name: &str) -> bool {
-    DOCUMENTS.iter().any(|(sample, _)| *sample == name)
+/// Returns whether a document is one of the sample. A user's document of the same name is not.
+pub fn is_in(library: &Library, document: &Document) -> bool {
+    DOCUMENTS.iter().any(|(sample, _)| *sample == document.name) && !library.has_owner(&document.id)
 }
 
 /// Returns whether the library contains only sample documents.
 pub fn is_all_of(library: &Library) -> bool {
     let documents = library.list();
-    !documents.is_empty() && documents.iter().all(|document| includes(&document.name))
+    !documents.is_empty() && documents.iter().all(|document| is_in(library, document))
 }
 
 #[cfg(test)]

@@ -361,7 +361,6 @@ fn concerns_content(error: &AddError) -> bool {
     match error.kind() {
         AddErrorKind::Unsupported | AddErrorKind::TooLarge | AddErrorKind::Unreadable => true,
         AddErrorKind::Exhausted
-        | AddErrorKind::NotOwner
         | AddErrorKind::LibraryFull
         | AddErrorKind::NoSpace
         | AddErrorKind::Unavailable

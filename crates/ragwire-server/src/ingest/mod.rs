@@ -54,8 +54,6 @@ pub enum AddErrorKind {
     Unsupported,
     /// The file or its text exceeds a limit.
     TooLarge,
-    /// A shared document, or one of another user, has that name.
-    NotOwner,
     /// The library has reached its limit.
     LibraryFull,
     /// The disk is full.
@@ -83,7 +81,6 @@ impl AddError {
             },
             Self::Library(LibraryError::Full { .. }) => AddErrorKind::LibraryFull,
             Self::Library(LibraryError::NoSpace) => AddErrorKind::NoSpace,
-            Self::Library(LibraryError::NotOwner) => AddErrorKind::NotOwner,
             Self::Library(LibraryError::BadName | LibraryError::EmptyDocument) => AddErrorKind::Unreadable,
             Self::Library(LibraryError::Shared(_) | LibraryError::Conflict) => AddErrorKind::Unavailable,
             // Only the errors above concern the document.

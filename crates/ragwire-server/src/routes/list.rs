@@ -58,7 +58,7 @@ impl ListedDocument {
         Self {
             removable: library.may_be_removed_by(user, &document.id),
             shared: user.map(|_| library.is_found_by(Some(""), &document.id)),
-            sample: sample::includes(&document.name),
+            sample: sample::is_in(library, &document),
             document,
         }
     }

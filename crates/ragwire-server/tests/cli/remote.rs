@@ -106,7 +106,7 @@ fn a_header_names_the_user_of_every_command() {
         (code, stderr.as_str()),
         (
             1,
-            "error: Refused: the document is shared or belongs to another user, so it cannot be replaced or removed. \
+            "error: Refused: the document is shared or belongs to another user, so it cannot be removed. \
              (403 Forbidden, not_owner)\n"
         )
     );

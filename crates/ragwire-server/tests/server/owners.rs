@@ -208,7 +208,21 @@ async fn users_change_only_their_own_documents() {
     let added = upload("alice", "The owl sees at night.").await;
     assert_eq!(added.status, 201);
     let of_alice = added.json()["documents"][0]["id"].as_str().unwrap().to_owned();
-    assert_eq!(refused(&upload("bob", "The owl is blind.").await), not_owner(409));
+    // Another user may use the same name, and learns nothing of the other document.
+    let of_bob = as_user(
+        &server,
+        "bob",
+        Method::POST,
+        "/v1/documents?name=owl.md",
+        "The owl is blind.",
+    )
+    .await;
+    let of_bob = of_bob.json()["documents"][0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(
+        refused(&remove("alice", &of_bob).await),
+        (404, "not_found".to_owned())
+    );
+    assert_eq!(remove("bob", &of_bob).await.status, 204);
     assert_eq!(refused(&remove("bob", &of_alice).await), not_owner(403));
     assert_eq!(refused(&remove("alice", &shared).await), not_owner(403));
     assert_eq!(

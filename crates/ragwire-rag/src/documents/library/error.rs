@@ -22,7 +22,7 @@ pub enum LibraryError {
         limit: usize,
     },
     /// The document is shared, or belongs to another owner. Nothing was changed.
-    #[error("the document is shared or belongs to another user, so it cannot be replaced or removed")]
+    #[error("the document is shared or belongs to another user, so it cannot be removed")]
     NotOwner,
     /// Another host changed the same document again and again. Nothing was changed.
     #[error("another host changed this document at the same time; try again")]

@@ -234,7 +234,7 @@ impl Library {
         self.add_as(None, name, parsed, progress)
     }
 
-    /// Adds a document of `owner`, or one of everyone's, which may replace any other.
+    /// Adds a document of `owner`, or one of everyone's.
     fn add_as(
         &self,
         owner: Option<&DocumentOwner>,
@@ -245,7 +245,7 @@ impl Library {
         if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains(char::is_control) {
             return Err(LibraryError::BadName);
         }
-        let id = document_id(name, parsed);
+        let id = document_id(owner, name, parsed);
         let pieces = chunks(parsed);
         if pieces.is_empty() {
             return Err(LibraryError::EmptyDocument);
@@ -270,19 +270,15 @@ impl Library {
         progress: &mut impl FnMut(IndexingProgress) -> ControlFlow<()>,
     ) -> Result<Document, LibraryError> {
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        self.refresh_name(name)?;
-        let old = self.room_for(name, id, pieces.len())?;
-        let name_of_owner = owner.map(|owner| &*owner.name);
-        if let Some(old) = &old {
-            let (is_same, is_own) = (old.document.id == id, old.may_be_changed_by(name_of_owner));
-            let is_found = is_own || name_of_owner.is_some_and(|user| old.is_found_by(user));
-            // The same content again may change who finds it.
-            if is_same && is_found && (!is_own || old.owner.as_ref() == owner) {
-                return Ok(old.document.clone());
-            }
-            if !is_own {
-                return Err(LibraryError::NotOwner);
-            }
+        let key = DocumentOwner::key_of(owner.map(|owner| &*owner.name), name);
+        self.refresh_key(&key)?;
+        let old = self.room_for(&key, id, pieces.len())?;
+        // The same content again may change who finds it.
+        if let Some(old) = &old
+            && old.document.id == id
+            && old.owner.as_ref() == owner
+        {
+            return Ok(old.document.clone());
         }
         let total_chunks = pieces.len();
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -408,22 +404,22 @@ impl Library {
         Ok(())
     }
 
-    /// Checks whether a document of that name could be added, before it is read. A new name needs
-    /// room for a document; how many chunks it needs is not known yet.
+    /// Checks whether a document of everyone's with that name could be added, before it is read. A new
+    /// name needs room for a document; how many chunks it needs is not known yet.
     ///
     /// # Errors
     ///
     /// `library_full`.
     pub fn check_room_for(&self, name: &str) -> Result<(), LibraryError> {
-        self.room_for(name, "", 0).map(drop)
+        self.room_for(&DocumentOwner::key_of(None, name), "", 0).map(drop)
     }
 
-    /// Returns the current document of that name. Fails if a limit does not allow the new one.
-    fn room_for(&self, name: &str, id: &str, chunks: usize) -> Result<Option<Arc<Held>>, LibraryError> {
+    /// Returns the current document of that key. Fails if a limit does not allow the new one.
+    fn room_for(&self, key: &str, id: &str, chunks: usize) -> Result<Option<Arc<Held>>, LibraryError> {
         let shared = self.read();
         let old = shared
-            .by_name
-            .get(name)
+            .by_key
+            .get(key)
             .and_then(|first| shared.documents.get(first));
         if old.is_some_and(|old| old.document.id == id) {
             return Ok(old.map(Arc::clone));
@@ -502,14 +498,14 @@ impl Library {
         }
     }
 
-    fn refresh_name(&self, name: &str) -> Result<(), LibraryError> {
+    fn refresh_key(&self, key: &str) -> Result<(), LibraryError> {
         match &self.shelf {
             Shelf::Local(_) => {
-                let _ = name;
+                let _ = key;
                 Ok(())
             }
             #[cfg(feature = "qdrant")]
-            Shelf::Shared(shelf) => self.refresh_name_shared(shelf, name),
+            Shelf::Shared(shelf) => self.refresh_key_shared(shelf, key),
         }
     }
 
@@ -563,8 +559,9 @@ fn language_of(stored: &StoredDocument) -> Language {
     Language::of_code(&stored.language).unwrap_or_default()
 }
 
-/// 128 bits of SHA-256 over the name and the parsed content, each part preceded by its length.
-fn document_id(name: &str, parsed: &Parsed) -> String {
+/// 128 bits of SHA-256 over the name and the parsed content, each part preceded by its length, and over
+/// the name of an owner.
+fn document_id(owner: Option<&DocumentOwner>, name: &str, parsed: &Parsed) -> String {
     let mut hasher = Sha256::new();
     let mut part = |bytes: &[u8]| {
         hasher.update((bytes.len() as u64).to_le_bytes());
@@ -585,6 +582,10 @@ fn document_id(name: &str, parsed: &Parsed) -> String {
         part(block.heading.as_deref().unwrap_or_default().as_bytes());
         part(&block.page.unwrap_or(0).to_le_bytes());
         part(block.text.as_bytes());
+    }
+    if let Some(owner) = owner {
+        part(b"owner");
+        part(owner.name.as_bytes());
     }
     hasher.finalize()[..16]
         .iter()

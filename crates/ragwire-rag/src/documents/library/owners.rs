@@ -1,7 +1,7 @@
 //! Removing documents, and documents of owners beside those of everyone.
 //!
 //! A document of an owner is found by that owner alone, unless they share it. Only they replace or
-//! remove it.
+//! remove it. Each owner has names of their own, so nobody learns the names of others.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -42,6 +42,15 @@ impl DocumentOwner {
         }
     }
 
+    /// Returns what a document replaces another by: its name, among those of its owner. A name has no
+    /// control characters, so no two pairs have the same key.
+    pub(super) fn key_of(owner: Option<&str>, name: &str) -> String {
+        match owner {
+            Some(owner) => format!("{owner}\u{1f}{name}"),
+            None => name.to_owned(),
+        }
+    }
+
     /// Sets whether everyone finds the document. The default is `false`.
     #[must_use]
     pub fn shares(mut self, shares: bool) -> Self {
@@ -52,15 +61,15 @@ impl DocumentOwner {
 
 impl Library {
     /// Adds a document of `owner` like [`add_with`](Self::add_with). Only this owner can replace or
-    /// remove it, and it replaces only a document of the same owner. Adding the same content again
-    /// changes whether it is shared.
+    /// remove it, and it replaces only a document of the same owner and name. Adding the same content
+    /// again changes whether it is shared.
     ///
     /// Documents that [`add`](Self::add) and [`add_with`](Self::add_with) add are everyone's: they
-    /// replace any other, and no owner can change them.
+    /// replace each other, and no owner can change them.
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`add_with`](Self::add_with), and `not_owner`.
+    /// Returns the errors of [`add_with`](Self::add_with).
     pub fn add_for(
         &self,
         owner: &DocumentOwner,
@@ -96,7 +105,7 @@ impl Library {
             self.refresh()?;
         }
         if let Some(known) = self.find(document_id) {
-            self.refresh_name(&known.document.name)?;
+            self.refresh_key(&known.key())?;
         }
         let Some(held) = self.find(document_id) else {
             return Ok(false);
@@ -152,6 +161,11 @@ impl Library {
         held.is_some_and(|held| held.may_be_changed_by(user))
     }
 
+    /// Returns whether a document belongs to an owner; `false` also if there is none with that ID.
+    pub fn has_owner(&self, document_id: &str) -> bool {
+        self.find(document_id).is_some_and(|held| held.owner.is_some())
+    }
+
     /// Returns the IDs of the documents that everyone finds.
     pub fn ids_found_by_all(&self) -> BTreeSet<String> {
         let shared = self.read();
@@ -168,6 +182,12 @@ impl Library {
 }
 
 impl Held {
+    /// Returns what another document replaces it by.
+    pub(super) fn key(&self) -> String {
+        let owner = self.owner.as_ref().map(|owner| &*owner.name);
+        DocumentOwner::key_of(owner, &self.document.name)
+    }
+
     /// Returns `true` if `owner` may replace or remove the document. Without an owner, anything may be
     /// changed.
     pub(super) fn may_be_changed_by(&self, owner: Option<&str>) -> bool {
@@ -207,14 +227,6 @@ mod tests {
 
         let library = open();
         let code = |result: Result<bool, LibraryError>| result.unwrap_err().code();
-        assert_eq!(
-            add(&library, &eve, "a.md", "Of Eve.").unwrap_err().code(),
-            "not_owner"
-        );
-        assert_eq!(
-            add(&library, &ada, "everyones.md", "Of Ada.").unwrap_err().code(),
-            "not_owner"
-        );
         assert_eq!(code(library.remove_for("ada", &everyones)), "not_owner");
         let of_ada = add(&library, &ada, "a.md", "Of Ada, again.").unwrap();
         assert_eq!(code(library.remove_for("eve", &of_ada)), "not_owner");
@@ -275,23 +287,27 @@ mod tests {
         assert!(!library.selects_all(&DocumentFilter::default().user("ada")));
         // Nobody else learns of it, not even by adding the same or by removing it.
         assert!(!library.remove_for("eve", &of_ada).unwrap());
-        let same = add(&library, &eve, "a.md", "Robin of Ada.").unwrap_err();
-        assert_eq!(same.code(), "not_owner");
+        let same = add(&library, &eve, "a.md", "Robin of Ada.").unwrap();
+        assert_ne!(same, of_ada);
+        assert_eq!(found(&library, Some("ada")), ["a.md", "c.md", "d.md"]);
+        assert_eq!(found(&library, Some("eve")), ["a.md", "b.md", "c.md", "d.md"]);
+        assert!(library.remove_for("eve", &same).unwrap());
+        assert!(library.is_live(&of_ada));
         // The same content shares it, and makes it private again.
         assert_eq!(
             add(&library, &ada.clone().shares(true), "a.md", "Robin of Ada.").unwrap(),
             of_ada
         );
         assert_eq!(found(&library, Some("eve")).len(), 4);
-        assert_eq!(
-            add(&library, &eve, "a.md", "Robin of Ada.").unwrap(),
-            of_ada,
-            "it is there"
-        );
         assert_eq!(add(&library, &ada, "a.md", "Robin of Ada.").unwrap(), of_ada);
         assert_eq!(found(&library, Some("eve")).len(), 3);
-        // What is added without an owner is everyone's, whatever it was before.
+        // What is added without an owner is everyone's, beside that of an owner with this name.
         library.add("a.md", &parsed("Robin of Ada.")).unwrap();
+        assert_eq!(found(&library, Some("ada")), ["a.md", "a.md", "c.md", "d.md"]);
+        let everyones = library.ids_found_by_all();
+        assert!(library.has_owner(&of_ada) && !everyones.contains(&of_ada));
+        assert!(everyones.iter().any(|id| !library.has_owner(id)));
+        assert!(library.remove_for("ada", &of_ada).unwrap());
         for id in [&of_eve, &shared_by_eve] {
             assert!(library.remove_for("eve", id).unwrap());
         }

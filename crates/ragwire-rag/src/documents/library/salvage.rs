@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 
 use super::database::{self, unseal};
+use super::owners::DocumentOwner;
 use super::records::{self, StoredDocument};
 use super::{Library, LibraryError, Shelf, language_of};
 use crate::Document;
@@ -98,7 +99,7 @@ impl Library {
         Ok(())
     }
 
-    /// Adds a document that was saved, and replaces one of the same name. Returns `false` if the library
+    /// Adds a document that was saved, and replaces one of the same owner and name. Returns `false` if the library
     /// has it.
     ///
     /// # Errors
@@ -121,7 +122,8 @@ impl Library {
             .writer
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let old = self.room_for(&document.name, &document.id, passages.len())?;
+        let key = DocumentOwner::key_of(saved.owner.as_deref(), &document.name);
+        let old = self.room_for(&key, &document.id, passages.len())?;
         if self.is_live(&document.id) {
             return Ok(false);
         }

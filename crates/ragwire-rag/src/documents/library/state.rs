@@ -66,7 +66,8 @@ pub(super) struct Shared {
     /// By the number of the first passage.
     pub(super) documents: BTreeMap<u64, Arc<Held>>,
     pub(super) by_id: HashMap<String, u64>,
-    pub(super) by_name: HashMap<String, u64>,
+    /// By [`Held::key`].
+    pub(super) by_key: HashMap<String, u64>,
     /// Passages of each language.
     pub(super) languages: BTreeMap<Language, usize>,
     pub(super) lexicon: Lexicon,
@@ -77,7 +78,7 @@ impl Shared {
     pub(super) fn publish(&mut self, held: Held) -> Arc<Held> {
         let held = Arc::new(held);
         self.by_id.insert(held.document.id.clone(), held.first);
-        self.by_name.insert(held.document.name.clone(), held.first);
+        self.by_key.insert(held.key(), held.first);
         self.lexicon.live.set(held.passages(), true);
         self.lexicon.passages += held.document.chunks as usize;
         *self.languages.entry(held.language).or_default() += held.document.chunks as usize;
@@ -89,7 +90,7 @@ impl Shared {
     pub(super) fn withdraw(&mut self, first: u64) -> Option<Arc<Held>> {
         let held = self.documents.remove(&first)?;
         self.by_id.remove(&held.document.id);
-        self.by_name.remove(&held.document.name);
+        self.by_key.remove(&held.key());
         self.lexicon.live.set(held.passages(), false);
         self.lexicon.passages -= held.document.chunks as usize;
         self.private_documents -= usize::from(held.is_private());

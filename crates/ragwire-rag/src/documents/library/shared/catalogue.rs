@@ -39,7 +39,7 @@ const REMOVED_MS: u64 = 24 * 60 * 60 * 1_000;
 #[derive(Debug)]
 pub(super) struct Catalogue {
     pub(super) remote: Remote,
-    /// The version of each name, also of removed documents.
+    /// The version of each key, also of removed documents.
     versions: Mutex<HashMap<String, u64>>,
     /// The highest of them.
     newest: AtomicU64,
@@ -51,7 +51,7 @@ pub(super) struct Catalogue {
 #[derive(Debug, Default)]
 pub(super) struct News {
     pub(super) heads: Vec<Head>,
-    /// Names that are not in the list any more.
+    /// Keys that are not in the list any more.
     pub(super) missing: Vec<String>,
 }
 
@@ -77,15 +77,15 @@ impl Catalogue {
             Look::All => (None, self.versions().clone()),
         };
         let marks = self.remote.marks(since).await?;
-        let listed: HashSet<&str> = marks.iter().map(|mark| mark.name.as_str()).collect();
-        let missing = before.iter().filter(|(name, version)| {
-            !listed.contains(name.as_str()) && self.versions().get(*name) == Some(*version)
+        let listed: HashSet<&str> = marks.iter().map(|mark| mark.key.as_str()).collect();
+        let missing = before.iter().filter(|(key, version)| {
+            !listed.contains(key.as_str()) && self.versions().get(*key) == Some(*version)
         });
-        let missing = missing.map(|(name, _)| name.clone()).collect();
+        let missing = missing.map(|(key, _)| key.clone()).collect();
         let changed: Vec<Mark> = marks.into_iter().filter(|mark| self.is_news(mark)).collect();
         let live = changed.iter().filter(|mark| mark.live);
-        let names: Vec<String> = live.map(|mark| mark.name.clone()).collect();
-        let mut heads = self.remote.heads(&names).await?;
+        let keys: Vec<String> = live.map(|mark| mark.key.clone()).collect();
+        let mut heads = self.remote.heads(&keys).await?;
         let removed = changed.into_iter().filter(|mark| !mark.live);
         heads.extend(removed.map(|mark| Head { mark, document: None }));
         // Of several documents that were added, the older one comes first.
@@ -93,41 +93,41 @@ impl Catalogue {
         Ok(News { heads, missing })
     }
 
-    /// Reads the head of one name, whenever it changed.
-    pub(super) async fn news_of(&self, name: String) -> Result<News, StoreError> {
+    /// Reads the head of one key, whenever it changed.
+    pub(super) async fn news_of(&self, key: String) -> Result<News, StoreError> {
         Ok(News {
-            heads: self.remote.heads(&[name]).await?,
+            heads: self.remote.heads(&[key]).await?,
             missing: Vec::new(),
         })
     }
 
     fn is_news(&self, mark: &Mark) -> bool {
-        self.version(&mark.name).is_none_or(|known| mark.version > known)
+        self.version(&mark.key).is_none_or(|known| mark.version > known)
     }
 
-    /// Returns the version of a name, if a document has or had it.
-    pub(super) fn version(&self, name: &str) -> Option<u64> {
-        self.versions().get(name).copied()
+    /// Returns the version of a key, if a document has or had it.
+    pub(super) fn version(&self, key: &str) -> Option<u64> {
+        self.versions().get(key).copied()
     }
 
     /// Returns the version after the known one.
-    pub(super) fn next_version(&self, name: &str) -> u64 {
-        let known = self.version(name).map_or(0, |version| version + 1);
+    pub(super) fn next_version(&self, key: &str) -> u64 {
+        let known = self.version(key).map_or(0, |version| version + 1);
         known.max(now_ms())
     }
 
     /// Records a version. Returns `false` if it is not newer than the known one.
     pub(super) fn learn(&self, mark: &Mark) -> bool {
         let mut versions = self.versions();
-        let known = versions.entry(mark.name.clone()).or_insert(0);
+        let known = versions.entry(mark.key.clone()).or_insert(0);
         let is_news = mark.version > *known;
         *known = mark.version.max(*known);
         self.newest.fetch_max(mark.version, Ordering::Relaxed);
         is_news
     }
 
-    pub(super) fn forget(&self, name: &str) {
-        self.versions().remove(name);
+    pub(super) fn forget(&self, key: &str) {
+        self.versions().remove(key);
     }
 
     fn versions(&self) -> MutexGuard<'_, HashMap<String, u64>> {

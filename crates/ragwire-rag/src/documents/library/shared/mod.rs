@@ -32,6 +32,7 @@ use tokio::time::Instant;
 
 use super::changes::Changes;
 use super::claim::Work;
+use super::owners::DocumentOwner;
 use super::records::StoredDocument;
 use super::state::{Held, Shared};
 use super::{ChangeKind, DocumentFilter, Library, LibraryError, LibraryLimits, Shelf, Source, SourceRoot};
@@ -141,10 +142,10 @@ impl Library {
         Ok(())
     }
 
-    /// Makes the last change of the document with this name visible.
-    pub(super) fn refresh_name_shared(&self, shelf: &SharedShelf, name: &str) -> Result<(), LibraryError> {
-        let (catalogue, name) = (Arc::clone(&shelf.catalogue), name.to_owned());
-        let news = shelf.wait(async move { catalogue.news_of(name).await })?;
+    /// Makes the last change of the document with this key visible.
+    pub(super) fn refresh_key_shared(&self, shelf: &SharedShelf, key: &str) -> Result<(), LibraryError> {
+        let (catalogue, key) = (Arc::clone(&shelf.catalogue), key.to_owned());
+        let news = shelf.wait(async move { catalogue.news_of(key).await })?;
         self.apply(news);
         Ok(())
     }
@@ -173,9 +174,9 @@ impl Library {
         }
         let mut shared = self.write();
         let mut has_removed = !news.missing.is_empty();
-        for name in news.missing {
-            shelf.catalogue.forget(&name);
-            let first = shared.by_name.get(&name).copied();
+        for key in news.missing {
+            shelf.catalogue.forget(&key);
+            let first = shared.by_key.get(&key).copied();
             if let Some(old) = first.and_then(|first| shared.withdraw(first)) {
                 self.changes.record(ChangeKind::Removed, &old.document.id);
             }
@@ -184,7 +185,7 @@ impl Library {
             if !shelf.catalogue.learn(&mark) {
                 continue;
             }
-            let first = shared.by_name.get(&mark.name).copied();
+            let first = shared.by_key.get(&mark.key).copied();
             if let Some(old) = first.and_then(|first| shared.withdraw(first)) {
                 self.changes.record(ChangeKind::Removed, &old.document.id);
                 has_removed = true;
@@ -208,9 +209,9 @@ impl Library {
         pieces: &[Piece],
         prepared: Vec<TermVector>,
     ) -> Result<(), LibraryError> {
-        let name = stored.document.name.clone();
-        let expected = shelf.catalogue.version(&name);
-        let replaced = self.read().by_name.get(&name).copied();
+        let key = DocumentOwner::key_of(stored.owner.as_deref(), &stored.document.name);
+        let expected = shelf.catalogue.version(&key);
+        let replaced = self.read().by_key.get(&key).copied();
         let words = shelf.new_words(&prepared);
         let (catalogue, pieces) = (Arc::clone(&shelf.catalogue), pieces.to_vec());
         let limit = shelf.options.sweep_after / UPLOAD_SHARE;
@@ -221,8 +222,8 @@ impl Library {
             remote.put_passages(begins, &pieces, &prepared).await?;
             let mark = Mark {
                 // As late as possible: others look at the last seconds.
-                version: catalogue.next_version(&name),
-                name,
+                version: catalogue.next_version(&key),
+                key,
                 begins,
                 live: true,
             };
@@ -255,11 +256,11 @@ impl Library {
 
     /// Removes a document from the server.
     pub(super) fn remove_shared(&self, shelf: &SharedShelf, held: &Held) -> Result<(), LibraryError> {
-        let name = held.document.name.clone();
-        let expected = shelf.catalogue.version(&name);
+        let key = held.key();
+        let expected = shelf.catalogue.version(&key);
         let mark = Mark {
-            version: shelf.catalogue.next_version(&name),
-            name,
+            version: shelf.catalogue.next_version(&key),
+            key,
             begins: held.first,
             live: false,
         };

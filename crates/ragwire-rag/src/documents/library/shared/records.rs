@@ -73,7 +73,8 @@ impl Kind {
 /// What a host has to know of a head to see whether it changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Mark {
-    pub(super) name: String,
+    /// What a document replaces another by: its owner and name.
+    pub(super) key: String,
     pub(super) version: u64,
     /// The number of the first passage. No two documents have the same.
     pub(super) begins: u64,
@@ -90,7 +91,7 @@ pub(super) struct Head {
 }
 
 /// The names of the fields of a [`Mark`].
-pub(super) const MARK_FIELDS: [&str; 4] = ["name", VERSION, "begins", "live"];
+pub(super) const MARK_FIELDS: [&str; 4] = ["key", VERSION, "begins", "live"];
 
 pub(super) fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> StoreError {
     StoreError::Failed(error.into())
@@ -109,7 +110,7 @@ pub(super) fn head(head: &Head) -> Result<PointStruct, StoreError> {
         let document = serde_json::to_string(document).map_err(failed)?;
         fields.insert("document".to_owned(), document.into());
     }
-    Ok(record(Kind::Head, &head.mark.name, fields))
+    Ok(record(Kind::Head, &head.mark.key, fields))
 }
 
 pub(super) fn read_mark(payload: HashMap<String, Value>) -> Result<Mark, StoreError> {

@@ -291,11 +291,11 @@ impl Remote {
         found.into_iter().map(records::read_mark).collect()
     }
 
-    /// Returns the heads of these names.
-    pub(super) async fn heads(&self, names: &[String]) -> Result<Vec<Head>, StoreError> {
-        let mut heads = Vec::with_capacity(names.len());
-        for names in names.chunks(POINTS_PER_REQUEST) {
-            let ids = names.iter().map(|name| Kind::Head.id(name)).collect();
+    /// Returns the heads of these keys.
+    pub(super) async fn heads(&self, keys: &[String]) -> Result<Vec<Head>, StoreError> {
+        let mut heads = Vec::with_capacity(keys.len());
+        for keys in keys.chunks(POINTS_PER_REQUEST) {
+            let ids = keys.iter().map(|key| Kind::Head.id(key)).collect();
             for point in self.get(ids).await? {
                 heads.push(records::read_head(point.payload)?);
             }
@@ -310,7 +310,7 @@ impl Remote {
         let expected = expected.map_or(-1, |version| version as i64);
         let unchanged = Filter::must([Condition::matches(VERSION, expected)]);
         self.upsert(vec![records::head(head)?], Some(unchanged)).await?;
-        let now = self.get_one(Kind::Head.id(&head.mark.name)).await?;
+        let now = self.get_one(Kind::Head.id(&head.mark.key)).await?;
         Ok(now.map(records::read_mark).transpose()?.as_ref() == Some(&head.mark))
     }
 
