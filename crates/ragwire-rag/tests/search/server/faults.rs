@@ -151,3 +151,29 @@ async fn a_bad_address_or_key_is_rejected_at_once_and_the_key_never_shown() {
     let shown = format!("{store:?} {store:#?} {:?}", options("http://localhost"));
     assert!(shown.contains("papers") && !shown.contains(KEY), "{shown}");
 }
+
+#[tokio::test]
+async fn a_removal_waits_for_an_addition_whose_caller_has_left() {
+    let double = Double::start().await;
+    let store = QdrantStore::new(options(&double.url).timeout(Duration::from_secs(2))).unwrap();
+    store.ready().await.unwrap();
+    double.always("Points/Upsert", Reply::Hang);
+    let full = point("d", 0, "A stone.")
+        .dense(vec![1.0, 0.0])
+        .tokens(vec![vec![1.0, 0.0]]);
+    let mut seen = Vec::new();
+    {
+        let mut addition = store.upsert(vec![full]);
+        while !seen.iter().any(|method| method == "Points/Upsert") {
+            let _ = tokio::time::timeout(Duration::from_millis(5), &mut addition).await;
+            seen.extend(methods(&double));
+        }
+    }
+    // The server may still carry out the addition: a removal before that would have no effect.
+    let mut removal = store.remove_document("d");
+    let waited = tokio::time::timeout(Duration::from_millis(100), &mut removal).await;
+    assert!(waited.is_err(), "{waited:?}");
+    assert_eq!(methods(&double), [""; 0]);
+    removal.await.unwrap();
+    assert_eq!(methods(&double), ["Points/Delete"]);
+}

@@ -24,7 +24,9 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 /// The time limit of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A client of one server that repeats what may be repeated. Dropping it closes the connections.
+/// A client of one server that repeats what may be repeated. Dropping the last clone closes the
+/// connections.
+#[derive(Clone)]
 pub(crate) struct Connection {
     pub(crate) client: Qdrant,
     timeout: Duration,

@@ -11,13 +11,14 @@ mod failure;
 mod request;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use qdrant_client::qdrant::facet_value::Variant;
-use qdrant_client::qdrant::{DeletePoints, PointId, PointsSelector, UpsertPoints};
-use qdrant_client::{Payload, QdrantError};
-use tokio::sync::Mutex;
+use qdrant_client::qdrant::{DeletePoints, PointId, PointsOperationResponse, PointsSelector, UpsertPoints};
+use qdrant_client::{Payload, Qdrant, QdrantError};
+use tokio::sync::{Mutex, RwLock};
 
 pub(crate) use self::connection::{Connection, TIMEOUT};
 pub(crate) use self::failure::{Failure, NOT_FOUND};
@@ -122,6 +123,9 @@ pub struct QdrantStore {
     ready: AtomicBool,
     /// Held while the collection is created or checked.
     preparing: Mutex<()>,
+    /// Held while a request changes the collection, also after its caller has left: shared by those that
+    /// add, alone by one that removes. Otherwise a chunk could be added after it was removed.
+    changing: Arc<RwLock<()>>,
 }
 
 impl std::fmt::Debug for QdrantStore {
@@ -146,6 +150,7 @@ impl QdrantStore {
             options,
             ready: AtomicBool::new(false),
             preparing: Mutex::new(()),
+            changing: Arc::default(),
         })
     }
 
@@ -177,12 +182,39 @@ impl QdrantStore {
         F: Future<Output = Result<T, QdrantError>>,
     {
         self.ready().await?;
-        self.connection.send(request).await.map_err(|failure| {
-            if failure.code == Some(NOT_FOUND) {
-                self.ready.store(false, Ordering::SeqCst);
-            }
-            failure.into()
-        })
+        let answer = self.connection.send(request).await;
+        answer.map_err(|failure| self.failed(failure))
+    }
+
+    fn failed(&self, failure: Failure) -> StoreError {
+        if failure.code == Some(NOT_FOUND) {
+            self.ready.store(false, Ordering::SeqCst);
+        }
+        failure.into()
+    }
+
+    /// Sends a request that changes the collection. `changing` is held until it has ended, even if the
+    /// caller no longer waits.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the task ends with its request, within the time limit"
+    )]
+    async fn change<F>(
+        &self,
+        changing: impl Send + 'static,
+        request: impl Fn(Qdrant) -> F + Send + Sync + 'static,
+    ) -> Result<(), StoreError>
+    where
+        F: Future<Output = Result<PointsOperationResponse, QdrantError>> + Send,
+    {
+        let connection = self.connection.clone();
+        let sent = tokio::spawn(async move {
+            let answer = connection.send(|| request(connection.client.clone())).await;
+            drop(changing);
+            answer
+        });
+        let answer = sent.await.map_err(|_| failed("a request panicked"))?;
+        answer.map(drop).map_err(|failure| self.failed(failure))
     }
 
     async fn delete(&self, points: PointsSelector) -> Result<(), StoreError> {
@@ -192,9 +224,13 @@ impl QdrantStore {
             points: Some(points),
             ..DeletePoints::default()
         };
-        self.request(|| self.connection.client.delete_points(request.clone()))
-            .await?;
-        Ok(())
+        self.ready().await?;
+        let alone = Arc::clone(&self.changing).write_owned().await;
+        self.change(alone, move |client| {
+            let request = request.clone();
+            async move { client.delete_points(request).await }
+        })
+        .await
     }
 }
 
@@ -235,8 +271,13 @@ impl Store for QdrantStore {
                     points: batch.iter().map(request::point).collect::<Result<_, _>>()?,
                     ..UpsertPoints::default()
                 };
-                self.request(|| self.connection.client.upsert_points(request.clone()))
-                    .await?;
+                self.ready().await?;
+                let together = Arc::clone(&self.changing).read_owned().await;
+                self.change(together, move |client| {
+                    let request = request.clone();
+                    async move { client.upsert_points(request).await }
+                })
+                .await?;
             }
             Ok(())
         })
