@@ -3,7 +3,9 @@
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::Library;
+use crate::documents::sentences;
 use crate::models::{ChatMessage, Role};
+use crate::search::asked::Asked;
 use crate::search::terms::{Term, question_terms};
 
 /// A question with fewer significant words than this depends on the conversation.
@@ -30,6 +32,8 @@ const CONTINUING: [&str; 8] = [
 /// Number of words of the previous question, the weightiest, that are added to one that depends on
 /// it.
 const MAX_CARRIED_TERMS: usize = 4;
+/// Number of passages that are read to see whether a question is answered without the conversation.
+const READ_HITS: usize = 3;
 /// Questions of the conversation that are read at most, the newest ones.
 const MAX_EARLIER_QUESTIONS: usize = 8;
 
@@ -80,7 +84,35 @@ fn continued(library: &Library, question: &str, before: &str) -> Option<String> 
     // Behind the question: what it asks for is in its first words.
     let words: Vec<&str> = carried.iter().map(|term| term.word.as_str()).collect();
     let asked = question.trim().trim_end_matches(['?', '.', '!', ' ', '？', '。']);
-    Some(format!("{asked} {}", words.join(" ")))
+    let whole = format!("{asked} {}", words.join(" "));
+    let is_answered_alone = || {
+        !is_answered(library, question, &own, &whole, 1)
+            && is_answered(library, question, &own, question, READ_HITS)
+    };
+    (!is_answered_alone()).then_some(whole)
+}
+
+/// Returns whether one of the first `most` passages for a query has a sentence with a word of the
+/// question and with the number, version or name that it asks for: “and how long did it train?” needs
+/// no word of the question before. `false` for a question that asks for none of these.
+fn is_answered(library: &Library, question: &str, own: &[Term], query: &str, most: usize) -> bool {
+    let language = library.language_of_question(question);
+    let asked = Asked::of(library, question, language);
+    let own: Vec<&Term> = own
+        .iter()
+        .filter(|term| term.known && !term.is_question_word)
+        .collect();
+    if !asked.is_of_kind() || own.is_empty() {
+        return false;
+    }
+    let hits = library.search(query, most).unwrap_or_default();
+    hits.iter().any(|hit| {
+        let language = library.language_of(&hit.chunk.text);
+        sentences(&hit.chunk.text).into_iter().any(|sentence| {
+            let stems = library.terms_in(sentence, language).into_iter().collect();
+            asked.fit(library, sentence) >= 1.0 && own.iter().any(|term| term.is_in(&stems))
+        })
+    })
 }
 
 #[cfg(test)]
@@ -152,6 +184,24 @@ mod tests {
             ("which layer", false),
             ("is it an optimizer", false),
             ("and the optimizer?", false),
+        ] {
+            let found = stand_alone(&library, question, &before);
+            assert_eq!(found.is_none(), is_alone, "{question}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_question_that_its_own_words_answer_takes_nothing() {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        let text = b"# Optimizer\n\nThe optimizer varies the rate of training with each step.\n\n# Hardware\n\nTraining took 3.5 days on eight processors.\n\n# Model\n\nThe model has layers and heads.";
+        library
+            .add("a.md", &parse("a.md", text, &ParseLimits::default()).unwrap())
+            .unwrap();
+        let before = [ChatMessage::new(Role::User, "Which optimizer was used?")];
+        for (question, is_alone) in [
+            ("and how long did it train?", true),
+            ("and its rate of training?", false),
+            ("and how long?", false),
         ] {
             let found = stand_alone(&library, question, &before);
             assert_eq!(found.is_none(), is_alone, "{question}: {found:?}");

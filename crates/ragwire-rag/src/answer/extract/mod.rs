@@ -76,6 +76,8 @@ const RANK_WORTH: f32 = 1.5;
 const RANK_FALL: f32 = 0.2;
 /// What the kind of answer that is asked for is worth.
 const KIND_WORTH: f32 = 0.5;
+/// What it is worth that the first sentence of a quote has the count that is asked for.
+const COUNT_FIRST_WORTH: f32 = 0.15;
 /// What the nearness of the first sentence to the question is worth.
 const MEANING_WORTH: f32 = 1.0;
 /// What a definition of the thing asked about is worth: by its heading or label, and by its sentence.
@@ -442,6 +444,10 @@ impl Reader<'_> {
                 + kind
                 + MEANING_WORTH * meaning;
             let is_defined = self.asked.is_defined_by(self.library, segment.text, language);
+            let counts = self.asked.is_count() && kind >= KIND_WORTH;
+            if counts && kinds[from] >= KIND_WORTH {
+                worth += COUNT_FIRST_WORTH;
+            }
             let says_what =
                 language == self.language && self.asked.says_what_it_is(self.library, segment.text, language);
             if says_what {
@@ -496,7 +502,7 @@ impl Reader<'_> {
                 coverage: near.max(as_covered),
                 defines,
                 says_what,
-                counts: self.asked.is_count() && kind >= KIND_WORTH,
+                counts,
                 worth: worth * share,
             });
         }
