@@ -8,6 +8,7 @@
 //! asked for. Quotes of the first hits are preferred. A quote that repeats a chosen one is left out.
 
 mod about;
+mod choice;
 mod segments;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use self::about::about_quotes;
+use self::choice::{Candidate, without_repetition};
 use self::segments::{Segment, segments};
 use crate::search::about::AboutDocument;
 use crate::search::analyzer::Language;
@@ -51,18 +53,9 @@ const FEW_SENTENCES: usize = 3;
 /// The coverage of a sentence that has all words of a question.
 const COMPLETE: f32 = 0.99;
 
-/// A further quote must be worth at least this share of the first one. With 0.75, and a [`CLEAR_LEAD`] of
-/// 1.3, fewer of the citations are right (0.41 instead of 0.45), and the answers to the same questions
-/// hold 0.02 more of the facts.
-const MIN_SHARE_OF_BEST: f32 = 0.8;
-/// The same if the first one defines what the question asks about: then that is the answer.
-const MIN_SHARE_OF_DEFINITION: f32 = 0.9;
 /// If the score of the first hit is so many times that of the second, only the first one is quoted: it
 /// is clearly the best.
 const CLEAR_LEAD: f32 = 1.15;
-/// A quote that has more words than this in common with a chosen one repeats it.
-const MAX_LIKENESS: f32 = 0.7;
-
 /// Weight of the words in a quote, of those in the quote and its headings, and of those in its first
 /// or, slightly less, its second sentence.
 const OWN_WORTH: f32 = 0.5;
@@ -162,22 +155,6 @@ impl Extract {
         let best = self.quoted.iter().map(|quote| quote.coverage).fold(0.0, f32::max);
         MAX_CONFIDENCE * f64::from(best)
     }
-}
-
-/// A possible quote.
-#[derive(Debug)]
-struct Candidate {
-    hit: usize,
-    range: Range<usize>,
-    stems: HashSet<String>,
-    coverage: f32,
-    /// Whether it begins with a definition of what the question asks about.
-    defines: bool,
-    /// Whether its first sentence does, in the language of the question, and not only its heading.
-    says_what: bool,
-    /// Whether it counts what the question asks to count.
-    counts: bool,
-    worth: f32,
 }
 
 /// How near sentences are to the question by their meaning, by the text that was compared. Empty without
@@ -587,44 +564,4 @@ fn fragments_share(quote: &[Segment<'_>]) -> f32 {
         .skip(1)
         .filter(|segment| segment.is_title());
     fragments.count() as f32 / quote.len() as f32
-}
-
-/// Chooses quotes that do not repeat each other from candidates sorted by worth.
-fn without_repetition(candidates: Vec<Candidate>) -> Vec<Quoted> {
-    let least = candidates.first().map_or(0.0, |best| {
-        let share = if best.defines {
-            MIN_SHARE_OF_DEFINITION
-        } else {
-            MIN_SHARE_OF_BEST
-        };
-        best.worth * share
-    });
-    let mut chosen: Vec<Candidate> = Vec::new();
-    for candidate in candidates {
-        if chosen.len() == MAX_QUOTES || candidate.worth < least {
-            break;
-        }
-        let repeats = |other: &Candidate| {
-            let overlaps = other.hit == candidate.hit
-                && candidate.range.start < other.range.end
-                && other.range.start < candidate.range.end;
-            overlaps || likeness(&candidate.stems, &other.stems) > MAX_LIKENESS
-        };
-        if !chosen.iter().any(repeats) {
-            chosen.push(candidate);
-        }
-    }
-    let quoted = |one: Candidate| Quoted {
-        hit: one.hit,
-        range: one.range,
-        coverage: one.coverage,
-    };
-    chosen.into_iter().map(quoted).collect()
-}
-
-/// The share of words that two quotes have in common, 0 to 1.
-fn likeness(a: &HashSet<String>, b: &HashSet<String>) -> f32 {
-    let shared = a.intersection(b).count();
-    let all = a.len() + b.len() - shared;
-    if all == 0 { 0.0 } else { shared as f32 / all as f32 }
 }
