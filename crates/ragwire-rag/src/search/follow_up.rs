@@ -2,11 +2,11 @@
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::Library;
 use crate::documents::sentences;
 use crate::models::{ChatMessage, Role};
 use crate::search::asked::Asked;
 use crate::search::terms::{Term, question_terms};
+use crate::{DocumentFilter, Library};
 
 /// A question with fewer significant words than this depends on the conversation.
 const MIN_OWN_TERMS: usize = 2;
@@ -105,7 +105,9 @@ fn is_answered(library: &Library, question: &str, own: &[Term], query: &str, mos
     if !asked.is_of_kind() || own.is_empty() {
         return false;
     }
-    let hits = library.search(query, most).unwrap_or_default();
+    // What only others find decides nothing about a user's question.
+    let everyones = DocumentFilter::default().user("");
+    let hits = library.search_in(query, most, &everyones).unwrap_or_default();
     hits.iter().any(|hit| {
         let language = library.language_of(&hit.chunk.text);
         sentences(&hit.chunk.text).into_iter().any(|sentence| {
