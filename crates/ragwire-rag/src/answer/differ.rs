@@ -27,6 +27,12 @@ pub(crate) struct Traits {
 }
 
 impl Traits {
+    /// Returns whether a claim may follow from a passage and its sentence that is most like the claim:
+    /// the passage has its numbers, and both or neither are negated.
+    pub(crate) fn agree_with(&self, passage: &Self, sentence: &Self) -> bool {
+        self.numbers.is_subset(&passage.numbers) && self.negated == sentence.negated
+    }
+
     pub(crate) fn of(text: &str) -> Self {
         let mut traits = Self::default();
         let capital = |word: &&str| word.starts_with(char::is_uppercase) && *word != "I";

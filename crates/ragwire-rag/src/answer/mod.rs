@@ -12,7 +12,7 @@ pub(crate) mod figures;
 pub(crate) mod generate;
 pub mod judge;
 pub(crate) mod lexicon;
-mod rambling;
+pub(crate) mod rambling;
 mod render;
 pub(crate) mod steps;
 pub(crate) mod stream;

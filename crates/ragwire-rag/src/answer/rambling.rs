@@ -36,6 +36,8 @@ pub(crate) struct RamblingWatch {
     held: String,
     /// Whether something besides white space was shown.
     has_text: bool,
+    /// Whether the answer is a list of questions: it begins with one, or with a colon before the first.
+    lists_questions: bool,
     unsearched: usize,
     rambling: Option<Rambling>,
 }
@@ -73,11 +75,15 @@ impl RamblingWatch {
 
     /// Whether `held` is at the beginning of a line, after some text.
     fn begins_line(&self) -> bool {
-        self.has_text && self.shown.ends_with('\n')
+        self.has_text && !self.lists_questions && self.shown.ends_with('\n')
     }
 
-    fn asks(&self) -> bool {
-        self.begins_line() && self.held.trim_start().starts_with(QUESTION)
+    fn asks(&mut self) -> bool {
+        if !self.begins_line() || !self.held.trim_start().starts_with(QUESTION) {
+            return false;
+        }
+        self.lists_questions = self.shown.trim_end().ends_with(':');
+        !self.lists_questions
     }
 
     fn may_ask(&self) -> bool {
@@ -87,6 +93,7 @@ impl RamblingWatch {
     fn show(&mut self, part: &str) {
         self.has_text |= !part.trim().is_empty();
         self.shown.push_str(part);
+        self.lists_questions |= self.shown.trim_start().starts_with(QUESTION);
         self.unsearched += part.len();
         if self.unsearched < SEARCH_EVERY {
             return;
@@ -156,6 +163,8 @@ mod tests {
             "A line.\nQuest",
             "A line.\nQuestions are welcome.\n  Question marks too.",
             "Is it a Question: no.",
+            "Three questions for a quiz:\n\nQuestion: Who sings?\nRobins.\nQuestion: When?\nAt dawn.",
+            "Question: Who sings?\nRobins.\nQuestion: When?\nAt dawn.",
             "Robins sing. Robins sing. Robins sing.",
             &row,
             &digits,

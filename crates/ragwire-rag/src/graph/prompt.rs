@@ -9,6 +9,7 @@ use crate::Hit;
 use crate::answer::cite::{in_parentheses, supporting_quote};
 use crate::answer::fence::{Fence, plain};
 use crate::answer::generate::NO_ANSWER;
+use crate::answer::rambling::QUESTION;
 use crate::models::{ChatMessage, LanguageModel, ModelError, Prompt, Role, Shape};
 use serde_json::Value;
 
@@ -98,7 +99,7 @@ pub(super) fn prompt(question: &str, schema: Option<&Value>, facts: &[Fact]) -> 
         // Writing to a string does not fail.
         let _ = writeln!(user, "{}", fence.quote("fact", Some(number), &text));
     }
-    let _ = write!(user, "\nQuestion: {}", plain(question));
+    let _ = write!(user, "\n{QUESTION} {}", plain(question));
     let prompt = Prompt::new(vec![
         ChatMessage::new(Role::System, system),
         ChatMessage::new(Role::User, user),

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::supporting_quote;
 use crate::Hit;
+use crate::answer::differ::Traits;
 use crate::answer::judge::claims;
 use crate::search::lexical::Analyzer;
 
@@ -33,12 +34,17 @@ pub(crate) fn unmarked(analyzer: &Analyzer, answer: &str, sources: &[Hit]) -> Ve
             .iter()
             .map(|held| words.intersection(held).count() as f64 / words.len() as f64);
         // The first of several equal passages: it is the best hit.
-        let best = shares
+        let (source, share) = shares
             .enumerate()
             .fold((0, 0.0), |best, one| if one.1 > best.1 { one } else { best });
-        if best.1 >= LEAST_SHARE && cited.iter().all(|(source, _)| *source != best.0) {
-            let quote = supporting_quote(analyzer, &claim, &sources[best.0].chunk.text);
-            cited.push((best.0, quote));
+        if share < LEAST_SHARE || cited.iter().any(|(known, _)| *known == source) {
+            continue;
+        }
+        let passage = &sources[source].chunk.text;
+        let quote = supporting_quote(analyzer, &claim, passage);
+        // “It does not support HTTPS” has the words of the passage that says that it does.
+        if Traits::of(&claim).agree_with(&Traits::of(passage), &Traits::of(&quote)) {
+            cited.push((source, quote));
         }
     }
     cited
@@ -60,7 +66,7 @@ mod tests {
         .enumerate()
         .map(|(at, text)| Hit::new(Chunk::new("d", "birds.md", at as u32, text), 1.0))
         .collect();
-        let cases: [(&str, &[(usize, &str)]); 5] = [
+        let cases: [(&str, &[(usize, &str)]); 7] = [
             ("Robins sing at dawn.", &[(1, "The robin sings at dawn.")]),
             (
                 "A robin sings at dawn. Robins build nests in hedges. The robin rests at noon.",
@@ -73,6 +79,9 @@ mod tests {
             ("Canberra is the capital of Australia.", &[]),
             ("Robins sing songs about Canberra.", &[]),
             ("Owls hunt.", &[]),
+            // It says the opposite, or has another number.
+            ("The robin does not sing at dawn.", &[]),
+            ("3 owls hunt at night.", &[]),
         ];
         for (answer, wanted) in cases {
             let cited = unmarked(&Analyzer::default(), answer, &sources);

@@ -109,8 +109,6 @@ const NEAR: f32 = 0.34;
 /// The confidence in quotes that cover the whole question: of the answers of the tuning half that do,
 /// so many hold the fact.
 pub(super) const MAX_CONFIDENCE: f64 = 0.8;
-/// The ending of nouns whose stem other words share that mean something else.
-const NOUN_ENDING: &str = "ation";
 /// An unknown word is mentioned in the answer from this share of the question's weight on.
 const UNKNOWN_SHARE: f32 = 0.2;
 
@@ -264,7 +262,7 @@ pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Ne
     let covered = quoted.iter().map(|quote| quote.coverage).fold(0.0, f32::max);
     let verdict = if quoted.is_empty() {
         Verdict::Nothing
-    } else if covered >= ANSWERING && unknown.is_empty() && !only_derives(&terms, hits, &quoted) {
+    } else if covered >= ANSWERING && unknown.is_empty() {
         Verdict::Answer
     } else {
         quoted.truncate(MAX_CLOSEST);
@@ -280,24 +278,6 @@ pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Ne
 /// Returns what a quote is worth by the place of its hit.
 fn rank_worth(at: usize) -> f32 {
     RANK_WORTH / (1.0 + RANK_FALL * at as f32)
-}
-
-/// Returns whether a question asks for one thing with a noun that no quote has, only other words of
-/// its stem: “limited data” does not tell what the limitations are.
-fn only_derives(terms: &[Term], hits: &[Hit], quoted: &[Quoted]) -> bool {
-    let mut asked = terms.iter().filter(|term| !term.is_question_word);
-    let (Some(term), None) = (asked.next(), asked.next()) else {
-        return false;
-    };
-    let word = term.word.to_lowercase();
-    let noun = word.strip_suffix('s').unwrap_or(&word);
-    let has_noun = |quote: &Quoted| {
-        let chunk = &hits[quote.hit].chunk;
-        let text = chunk.text.get(quote.range.clone()).unwrap_or_default();
-        let headings = chunk.heading.as_deref().unwrap_or_default();
-        text.to_lowercase().contains(noun) || headings.to_lowercase().contains(noun)
-    };
-    noun.ends_with(NOUN_ENDING) && !quoted.iter().any(has_noun)
 }
 
 /// Returns whether a segment is in the line of a caption: numbers there count what the figure shows.

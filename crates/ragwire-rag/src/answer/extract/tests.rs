@@ -247,22 +247,6 @@ fn the_name_of_an_option_is_quoted_with_its_description() {
 }
 
 #[test]
-fn other_words_of_a_stem_do_not_answer_for_the_noun() {
-    let text =
-        "# Results\n\nThe robin sings even with limited food.\n\n# Preparation\n\nFeed it in the morning.";
-    let library = library("robins.md", text.as_bytes());
-    for (question, verdict) in [
-        ("What are the limitations?", Verdict::Closest),
-        ("limited food", Verdict::Answer),
-        ("preparation", Verdict::Answer),
-    ] {
-        let hits = library.search(question, 3).unwrap();
-        let found = extract(&library, question, &hits, &Nearness::new());
-        assert_eq!(found.verdict, verdict, "{question}");
-    }
-}
-
-#[test]
 fn a_quote_holds_neither_footnotes_nor_half_sentences() {
     let mut chunk = crate::Chunk::new(
         "d",

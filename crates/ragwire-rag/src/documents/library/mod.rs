@@ -11,7 +11,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
 use super::chunk::{Piece, chunks};
@@ -30,6 +29,7 @@ mod claim;
 mod database;
 mod error;
 mod filter;
+mod identity;
 mod indexing;
 mod owners;
 mod query;
@@ -245,7 +245,7 @@ impl Library {
         if name.is_empty() || name.len() > MAX_NAME_BYTES || name.contains(char::is_control) {
             return Err(LibraryError::BadName);
         }
-        let id = document_id(owner, name, parsed);
+        let id = identity::document_id(owner, name, parsed);
         let pieces = chunks(parsed);
         if pieces.is_empty() {
             return Err(LibraryError::EmptyDocument);
@@ -270,7 +270,7 @@ impl Library {
         progress: &mut impl FnMut(IndexingProgress) -> ControlFlow<()>,
     ) -> Result<Document, LibraryError> {
         let _writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = DocumentOwner::key_of(owner.map(|owner| &*owner.name), name);
+        let key = identity::key(owner.map(|owner| &*owner.name), name);
         self.refresh_key(&key)?;
         let old = self.room_for(&key, id, pieces.len())?;
         // The same content again may change who finds it.
@@ -411,7 +411,7 @@ impl Library {
     ///
     /// `library_full`.
     pub fn check_room_for(&self, name: &str) -> Result<(), LibraryError> {
-        self.room_for(&DocumentOwner::key_of(None, name), "", 0).map(drop)
+        self.room_for(&identity::key(None, name), "", 0).map(drop)
     }
 
     /// Returns the current document of that key. Fails if a limit does not allow the new one.
@@ -557,40 +557,6 @@ fn words_of_name(name: &str) -> String {
 
 fn language_of(stored: &StoredDocument) -> Language {
     Language::of_code(&stored.language).unwrap_or_default()
-}
-
-/// 128 bits of SHA-256 over the name and the parsed content, each part preceded by its length, and over
-/// the name of an owner.
-fn document_id(owner: Option<&DocumentOwner>, name: &str, parsed: &Parsed) -> String {
-    let mut hasher = Sha256::new();
-    let mut part = |bytes: &[u8]| {
-        hasher.update((bytes.len() as u64).to_le_bytes());
-        hasher.update(bytes);
-    };
-    part(name.as_bytes());
-    part(parsed.kind.as_str().as_bytes());
-    part(parsed.title.as_deref().unwrap_or_default().as_bytes());
-    if !parsed.front_matter.is_empty() {
-        part(parsed.front_matter.date.as_deref().unwrap_or_default().as_bytes());
-        parsed
-            .front_matter
-            .tags
-            .iter()
-            .for_each(|tag| part(tag.as_bytes()));
-    }
-    for block in &parsed.blocks {
-        part(block.heading.as_deref().unwrap_or_default().as_bytes());
-        part(&block.page.unwrap_or(0).to_le_bytes());
-        part(block.text.as_bytes());
-    }
-    if let Some(owner) = owner {
-        part(b"owner");
-        part(owner.name.as_bytes());
-    }
-    hasher.finalize()[..16]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::sync::PoisonError;
 
 use super::database::Database;
 use super::state::Held;
-use super::{CHANGE_ATTEMPTS, ChangeKind, IndexingProgress, Library, LibraryError, Shelf, records};
+use super::{CHANGE_ATTEMPTS, ChangeKind, IndexingProgress, Library, LibraryError, Shelf, identity, records};
 use crate::{Document, Parsed};
 
 /// Whose a document is, and whether others find it.
@@ -39,15 +39,6 @@ impl DocumentOwner {
         Self {
             name: name.into(),
             shares: false,
-        }
-    }
-
-    /// Returns what a document replaces another by: its name, among those of its owner. A name has no
-    /// control characters, so no two pairs have the same key.
-    pub(super) fn key_of(owner: Option<&str>, name: &str) -> String {
-        match owner {
-            Some(owner) => format!("{owner}\u{1f}{name}"),
-            None => name.to_owned(),
         }
     }
 
@@ -185,7 +176,7 @@ impl Held {
     /// Returns what another document replaces it by.
     pub(super) fn key(&self) -> String {
         let owner = self.owner.as_ref().map(|owner| &*owner.name);
-        DocumentOwner::key_of(owner, &self.document.name)
+        identity::key(owner, &self.document.name)
     }
 
     /// Returns `true` if `owner` may replace or remove the document. Without an owner, anything may be

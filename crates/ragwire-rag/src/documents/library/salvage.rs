@@ -8,9 +8,8 @@ use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 
 use super::database::{self, unseal};
-use super::owners::DocumentOwner;
 use super::records::{self, StoredDocument};
-use super::{Library, LibraryError, Shelf, language_of};
+use super::{Library, LibraryError, Shelf, identity, language_of};
 use crate::Document;
 use crate::documents::chunk::Piece;
 
@@ -122,7 +121,7 @@ impl Library {
             .writer
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let key = DocumentOwner::key_of(saved.owner.as_deref(), &document.name);
+        let key = identity::key(saved.owner.as_deref(), &document.name);
         let old = self.room_for(&key, &document.id, passages.len())?;
         if self.is_live(&document.id) {
             return Ok(false);

@@ -324,8 +324,9 @@ impl<'a> Search<'a> {
 /// Rounds a score, so that scores which are equal by the rules are equal although they were summed in
 /// another order.
 fn settled(score: f32) -> f32 {
-    const DIGITS: f32 = 1e5;
-    (score * DIGITS).round() / DIGITS
+    /// Steps between 0 and 1: coarser than the errors of the sums, finer than any difference that counts.
+    const STEPS: f32 = 1e5;
+    (score * STEPS).round() / STEPS
 }
 
 /// Orders by score, highest first, then by spelling.

@@ -161,16 +161,20 @@ impl LexicalJudge {
 
     /// Verifies claims: [`Judge::verify`] without a future.
     pub fn verified(&self, claims: &[String], sources: &[Hit]) -> ClaimChecks {
-        let read = |hit: &'_ Hit| Traits::of(&hit.chunk.text).numbers;
-        let sources: Vec<_> = sources.iter().map(|hit| (self.read(hit), read(hit))).collect();
+        let sources: Vec<_> = sources
+            .iter()
+            .map(|hit| (self.read(hit), Traits::of(&hit.chunk.text)))
+            .collect();
         let verdict = |claim: &String| {
             let terms = question_terms(&self.library, claim);
             let traits = Traits::of(claim);
-            let support = sources.iter().map(|(source, numbers)| {
+            let support = sources.iter().map(|(source, passage)| {
                 let (held, sentence) = source.held(&terms);
-                let agrees =
-                    traits.numbers.is_subset(numbers) && traits.negated == Traits::of(sentence).negated;
-                if agrees { held } else { 0.0 }
+                if traits.agree_with(passage, &Traits::of(sentence)) {
+                    held
+                } else {
+                    0.0
+                }
             });
             let support = support.fold(0.0, f64::max);
             if support >= SUPPORTED {

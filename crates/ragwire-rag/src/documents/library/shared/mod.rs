@@ -32,10 +32,11 @@ use tokio::time::Instant;
 
 use super::changes::Changes;
 use super::claim::Work;
-use super::owners::DocumentOwner;
 use super::records::StoredDocument;
 use super::state::{Held, Shared};
-use super::{ChangeKind, DocumentFilter, Library, LibraryError, LibraryLimits, Shelf, Source, SourceRoot};
+use super::{
+    ChangeKind, DocumentFilter, Library, LibraryError, LibraryLimits, Shelf, Source, SourceRoot, identity,
+};
 use crate::documents::chunk::Piece;
 use crate::search::analyzer::Analyzer;
 use crate::search::lexical::{Match, QueryTerm, TermVector};
@@ -209,7 +210,7 @@ impl Library {
         pieces: &[Piece],
         prepared: Vec<TermVector>,
     ) -> Result<(), LibraryError> {
-        let key = DocumentOwner::key_of(stored.owner.as_deref(), &stored.document.name);
+        let key = identity::key(stored.owner.as_deref(), &stored.document.name);
         let expected = shelf.catalogue.version(&key);
         let replaced = self.read().by_key.get(&key).copied();
         let words = shelf.new_words(&prepared);
