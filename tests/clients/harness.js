@@ -1,5 +1,6 @@
 // Starts the reference server, and a proxy that damages the connection to it.
 import { spawn } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import net from "node:net";
 import { tmpdir } from "node:os";
@@ -53,6 +54,17 @@ export function ask(prompt) {
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ prompt }),
   };
+}
+
+/**
+ * An address of this machine for one proxy alone. The thousands of proxies of a run leave closed connections behind that
+ * hold their ports for a minute: on one address the ports run out. On its own address a proxy also gets no connection
+ * that was meant for a server which had the port before. Only Linux answers at all of 127.0.0.0/8.
+ */
+function ownAddress() {
+  if (process.platform !== "linux") return "127.0.0.1";
+  const part = () => randomInt(1, 255);
+  return `127.${part()}.${part()}.${part()}`;
 }
 
 /**
@@ -118,8 +130,10 @@ export async function startProxy(
     for (const socket of [client, upstream]) socket.on("error", () => (client.destroy(), upstream.destroy()));
     client.on("close", () => (open.delete(client), upstream.destroy()));
   });
-  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = ownAddress();
+  await new Promise((resolve, reject) => server.once("error", reject).listen(0, address, resolve));
   const proxied = new URL(url);
+  proxied.hostname = address;
   proxied.port = server.address().port;
   const cut = () => open.forEach((client) => client.destroy());
   const stop = () => (cut(), new Promise((resolve) => server.close(resolve)));

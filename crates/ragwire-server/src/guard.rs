@@ -41,7 +41,7 @@ impl Guard {
             .map(|host| host.to_ascii_lowercase())
             .collect();
         let accepts_fixed_hosts = !address.ip().is_loopback() && hosts.is_empty();
-        hosts.extend(["localhost", "127.0.0.1", "[::1]"].map(str::to_owned));
+        hosts.push("localhost".to_owned());
         hosts.push(host_of(address));
         Self {
             accepts_fixed_hosts,
@@ -77,7 +77,9 @@ impl Guard {
             ));
         };
         let host = authority.host().to_ascii_lowercase();
-        let is_known = self.hosts.contains(&host) || (self.accepts_fixed_hosts && is_fixed(&host));
+        let is_loopback = address_of(&host).is_some_and(|address| address.is_loopback());
+        let is_known =
+            is_loopback || self.hosts.contains(&host) || (self.accepts_fixed_hosts && is_fixed(&host));
         if !is_known {
             return Err(Refusal::permanent(
                 StatusCode::MISDIRECTED_REQUEST,
@@ -132,8 +134,11 @@ fn authority(request: &Request) -> Option<Authority> {
 /// Returns `true` for a host that the owner of a domain cannot point at another server: an address,
 /// or a name without a dot, which only the local network resolves.
 fn is_fixed(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']');
-    address.parse::<IpAddr>().is_ok() || !host.contains('.')
+    address_of(host).is_some() || !host.contains('.')
+}
+
+fn address_of(host: &str) -> Option<IpAddr> {
+    host.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
 fn host_of(address: SocketAddr) -> String {
@@ -201,8 +206,11 @@ mod tests {
             assert_eq!(status(&network, host), 421, "{host}");
         }
         let loopback = Guard::new(&settings, "127.0.0.1:8787".parse().unwrap());
-        for host in ["192.0.2.7", "ragwire", "evil.example"] {
+        for host in ["192.0.2.7", "ragwire", "evil.example", "127.0.0.1.evil.example"] {
             assert_eq!(status(&loopback, host), 421, "{host}");
+        }
+        for host in ["localhost:8787", "127.0.0.1:8787", "127.1.2.3:9000", "[::1]:8787"] {
+            assert_eq!(status(&loopback, host), 200, "{host}");
         }
         let named = Settings {
             allow_host: vec!["Docs.example.org".to_owned()],
