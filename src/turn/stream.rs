@@ -123,9 +123,10 @@ impl Turn {
     /// Anyone who sees encrypted traffic sees the sizes of its packets. Where each piece of an answer is
     /// a packet, these are the lengths of its words, from which much of the text can be guessed.
     /// Padding hides the lengths that are below `block`. It is what the wire's readers skip:
-    /// comments of server-sent events, blank lines of JSON lines. [`Framed`](crate::Framed) has room
-    /// for it before its first text only, the wires of Ollama and TrustGraph have none, and the last
-    /// chunk of a stream is never padded.
+    /// comments of server-sent events, blank lines of JSON lines, spaces where readers take every line
+    /// for JSON ([`Ollama`](crate::Ollama), [`TrustGraph`](crate::TrustGraph)).
+    /// [`Framed`](crate::Framed) has room for it before its first text only, and the last chunk of a
+    /// stream is never padded.
     ///
     /// ```
     /// # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {

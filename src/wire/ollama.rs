@@ -42,7 +42,7 @@ use super::members::{self, Members, filled, list, word};
 use super::messages::{Messages, ReadMessage, decoded, decoder};
 use super::object::{self, Late};
 use super::reasoning::Reasoning;
-use super::{DecodeError, EncodeError, Limits, Spelling, Wire};
+use super::{DecodeError, EncodeError, Limits, Spelling, Wire, padding};
 use crate::event::{Event, ToolCall};
 use crate::failure::Failure;
 use crate::frame::{End, Frame, Status};
@@ -285,6 +285,10 @@ impl Spelling for OllamaSpelling {
         out.extend_from_slice(br#""""#);
         out.extend_from_slice(self.close.as_bytes());
         out.extend_from_slice(b",\"done\":false}\n");
+    }
+
+    fn pad(&mut self, _: Phase, bytes: usize, out: &mut BytesMut) {
+        padding::spaces(bytes, out);
     }
 }
 

@@ -43,6 +43,11 @@ pub(super) fn line(bytes: usize, out: &mut BytesMut) {
     comment(bytes, b"\n", out);
 }
 
+/// Appends spaces in front of the next line, for readers that take every line for JSON.
+pub(super) fn spaces(bytes: usize, out: &mut BytesMut) {
+    out.resize(out.len() + bytes, b' ');
+}
+
 /// Appends blank lines.
 pub(super) fn blank(bytes: usize, out: &mut BytesMut) {
     out.resize(out.len() + bytes, b'\n');

@@ -37,7 +37,7 @@ pub struct EndpointLimits {
     /// conversation. Default: 8 MiB, some photos of a phone in base 64.
     pub max_attachment_bytes: usize,
     /// What the pieces of a stream are padded to, in bytes: see [`Turn::pad_to`](ragwire::Turn::pad_to).
-    /// Default: 0, no padding. The logs of Eve's sessions and the WebSocket are not padded.
+    /// Default: 0, no padding. On the WebSocket these are the bytes of a message.
     pub pad_to: usize,
     /// The maximum number of open WebSockets. Default: 900; the usual soft limit on open files is
     /// 1,024.

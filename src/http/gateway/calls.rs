@@ -217,10 +217,15 @@ impl InFlight {
     }
 }
 
-/// Takes the next line of `rest`, without its end.
+/// Takes the next line of `rest`, without its end. The padding of a chunk stays in its last line, so
+/// that it is sent with the text whose length it hides.
 fn next_line(rest: &mut Bytes) -> Option<Bytes> {
     while !rest.is_empty() {
         let at = memchr::memchr(b'\n', rest);
+        let after = at.and_then(|at| rest.get(at + 1..)).unwrap_or_default();
+        if after.first() == Some(&b' ') && after.iter().all(|byte| *byte == b' ') {
+            return Some(std::mem::take(rest));
+        }
         let mut line = rest.split_to(at.map_or(rest.len(), |at| at + 1));
         line.truncate(at.unwrap_or(line.len()));
         if !line.is_empty() {

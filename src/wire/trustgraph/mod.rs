@@ -4,7 +4,8 @@
 //! The table of messages is in `PROTOCOL.md`, section "TrustGraph" (`[T-nn]`), the vectors in
 //! `tests/vectors/trustgraph`; `docs/protocols.md` introduces TrustGraph. This module writes each
 //! message as one line. To send them on a socket, cut at LF, which no message contains, and send
-//! each line without it as one text message.
+//! each line without it as one text message. The spaces of padding, after the last LF of a chunk,
+//! belong to the message before them: JSON allows them at its end.
 //!
 //! ```
 //! use bytes::BytesMut;

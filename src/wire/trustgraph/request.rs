@@ -14,7 +14,7 @@ use crate::order::Phase;
 use crate::time::Timestamp;
 use crate::wire::answer::Answer;
 use crate::wire::object::{self, Late, Line};
-use crate::wire::{EncodeError, Limits, Spelling};
+use crate::wire::{EncodeError, Limits, Spelling, padding};
 
 /// The error types that TrustGraph's clients know. A failure with one of them as its code keeps it.
 const ERROR_TYPES: [&str; 13] = [
@@ -196,6 +196,10 @@ impl Spelling for Request {
 
     fn keep_alive(&mut self, _: Phase, _: &mut BytesMut) {
         // The wire has no filler message; a socket has its pings.
+    }
+
+    fn pad(&mut self, _: Phase, bytes: usize, out: &mut BytesMut) {
+        padding::spaces(bytes, out);
     }
 }
 

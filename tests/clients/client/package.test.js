@@ -248,7 +248,7 @@ for await (const item of turn) {
   const proxy = await startProxy(server.url, BROKEN);
   t.after(proxy.stop);
   // No rights but to the server: the package reads no file and no variable.
-  const { stdout } = await deno("run", "--no-prompt", "--node-modules-dir=manual", "--allow-net=127.0.0.1", "main.js", proxy.url, server.url);
+  const { stdout } = await deno("run", "--no-prompt", "--node-modules-dir=manual", `--allow-net=${new URL(proxy.url).hostname},127.0.0.1`, "main.js", proxy.url, server.url);
   assert.deepEqual(stdout.trim().split("\n"), [SHOWN, "stopped"]);
   assert.ok(proxy.answers.length >= 6, `${proxy.answers.length} connections`);
   await deno("check", "--node-modules-dir=manual", "types.ts").catch(({ stderr }) => assert.fail(stderr));

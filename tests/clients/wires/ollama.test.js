@@ -5,7 +5,7 @@ import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { Ollama } from "ollama";
-import { startServer } from "../harness.js";
+import { startProxy, startServer } from "../harness.js";
 
 const run = promisify(execFile);
 const PYTHON = process.env.TEST_PYTHON ?? "python3";
@@ -34,6 +34,20 @@ test("npm ollama streams thoughts, the answer and its end", async () => {
   assert.ok(seen.done[0].ragwire.citations.length > 0);
   const whole = await client.chat({ model: "ragwire:latest", messages });
   assert.equal(whole.message.content, seen.text);
+});
+
+test("npm and PyPI ollama show the same of a stream that is padded", async (t) => {
+  const padded = await startServer({ args: ["--pad-to", "512"] });
+  t.after(() => padded.stop());
+  const proxy = await startProxy(padded.url);
+  let text = "";
+  const asked = { model: "ragwire", messages, stream: true };
+  for await (const part of await new Ollama({ host: proxy.url }).chat(asked)) text += part.message.content;
+  assert.match(Buffer.concat(proxy.answers[0].came).toString("latin1"), /\n {20}/);
+  await proxy.stop();
+  assert.equal(text, (await client.chat({ model: "ragwire", messages })).message.content);
+  const seen = JSON.parse((await run(PYTHON, [SCRIPT, padded.url])).stdout);
+  assert.deepEqual([seen.text, seen.whole, seen.generated], [text, text, text]);
 });
 
 test("npm ollama raises a failure, before the stream and within it", async () => {

@@ -30,6 +30,24 @@ async fn two_ids_interleave_in_the_order_of_their_texts() {
 }
 
 #[tokio::test]
+async fn padding_is_in_the_message_whose_length_it_hides() {
+    let stage = Stage {
+        pad_to: 256,
+        ..Stage::default()
+    };
+    let part = stage.part("a");
+    let mut client = Server::Hyper.connect(&stage.gateway().build()).await;
+    client.ask("a").await;
+    for word in ["I", " incomprehensibly"] {
+        part.send_text(word).await;
+        let message = client.text().await;
+        assert_eq!((message.len(), message.trim_end()), (256, &*chunk("a", word)));
+    }
+    drop(part);
+    client.expect([marker("a"), last("a")]).await;
+}
+
+#[tokio::test]
 async fn an_id_may_be_used_again_after_its_last_message() {
     let stage = Stage::default();
     let mut client = Server::Hyper.connect(&stage.gateway().build()).await;

@@ -77,7 +77,11 @@ impl Part {
 
 /// Orchestrators by the query that starts them.
 #[derive(Clone, Default)]
-struct Stage(Arc<Mutex<Scripts>>);
+struct Stage {
+    scripts: Arc<Mutex<Scripts>>,
+    /// What its turns are padded to, in bytes.
+    pad_to: usize,
+}
 
 type Scripts = HashMap<&'static str, (mpsc::Receiver<Step>, DropSignal)>;
 
@@ -87,7 +91,7 @@ impl Stage {
         let (steps, script) = mpsc::channel(64);
         let (sender, gone) = oneshot::channel();
         let previous = self
-            .0
+            .scripts
             .lock()
             .unwrap()
             .insert(name, (script, DropSignal(Some(sender))));
@@ -100,7 +104,8 @@ impl Stage {
     ) -> impl Fn(Call) -> futures_util::future::BoxFuture<'static, Result<Turn, Rejected>> + use<> {
         let stage = self.clone();
         move |call: Call| {
-            let part = stage.0.lock().unwrap().remove(call.query());
+            let pad_to = stage.pad_to;
+            let part = stage.scripts.lock().unwrap().remove(call.query());
             Box::pin(async move {
                 let Some((mut script, gone)) = part else {
                     return Err(Rejected::new(Failure::new(
@@ -121,6 +126,7 @@ impl Stage {
                 })
                 .commit()
                 .await
+                .map(|turn| turn.pad_to(pad_to))
             })
         }
     }

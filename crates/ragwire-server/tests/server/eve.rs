@@ -7,7 +7,7 @@ use http_body_util::BodyExt;
 use ragwire::session::Role;
 use ragwire_server::sample;
 use ragwire_server::settings::Settings;
-use ragwire_server::settings::values::{Count, Size, Span};
+use ragwire_server::settings::values::{Count, CountOrZero, Size, Span};
 use serde_json::{Value, json};
 
 use crate::support::{JSON, Reply, Running, full_of_one, keys, start};
@@ -73,6 +73,15 @@ fn types(lines: &[Value]) -> Vec<&str> {
 fn refused(reply: &Reply, status: u16, error: &str) {
     assert_eq!(reply.status, status, "{:?}", reply.body);
     assert_eq!(reply.json(), json!({"ok": false, "error": error}));
+}
+
+#[tokio::test]
+async fn the_log_of_a_session_is_padded() {
+    let server = start(|settings| settings.pad_to = CountOrZero(256)).await;
+    let session = create(&server, CREATE, "fault:no-events").await;
+    let reply = server.get(&session.stream(0)).await;
+    assert_eq!(reply.body.len() % 256, 0);
+    assert_eq!(types(&lines(&reply.body)).last(), Some(&"session.waiting"));
 }
 
 #[tokio::test]
