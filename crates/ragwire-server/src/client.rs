@@ -7,17 +7,25 @@ use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
+use http::header::{
+    ACCEPT, CONNECTION, CONTENT_TYPE, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
+    SEC_WEBSOCKET_VERSION, UPGRADE,
+};
 use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
+use hyper::upgrade::Upgraded;
 use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::{ClientConfig, RootCertStore};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::client::generate_key;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::Role;
 
 use crate::settings::Settings;
 use crate::settings::values::BadValue;
@@ -196,23 +204,6 @@ impl Server {
         }
     }
 
-    /// Returns `true` if the connection is encrypted.
-    pub(crate) fn is_https(&self) -> bool {
-        self.base.starts_with("https://")
-    }
-
-    /// Returns the address without the scheme.
-    pub(crate) fn authority(&self) -> &str {
-        self.base
-            .split_once("://")
-            .map_or(&self.base, |(_, authority)| authority)
-    }
-
-    /// Returns the headers of each request.
-    pub(crate) fn headers(&self) -> &HeaderMap {
-        &self.headers
-    }
-
     /// Sends a request without a body. Any status except a success is an error.
     pub(crate) async fn request(
         &self,
@@ -241,10 +232,6 @@ impl Server {
         accept: &'static str,
         body: Option<(&'static str, Bytes)>,
     ) -> Result<Response<Incoming>, ClientError> {
-        let unreachable = |reason: String| ClientError::Unreachable {
-            server: self.to_string(),
-            reason,
-        };
         let mut request = Request::builder().method(method).uri(format!("{self}{path}"));
         let body = match body {
             Some((kind, bytes)) => {
@@ -253,21 +240,59 @@ impl Server {
             }
             None => Full::default(),
         };
-        let mut request = request
-            .header(ACCEPT, HeaderValue::from_static(accept))
-            .body(body)
-            .map_err(|error| unreachable(error.to_string()))?;
-        request.headers_mut().extend(self.headers.clone());
-        let response = client(self.authorities.as_deref())?
-            .request(request)
-            .await
-            .map_err(|error| unreachable(innermost(&error)))?;
+        let response = self
+            .answer(request.header(ACCEPT, HeaderValue::from_static(accept)), body)
+            .await?;
         if !response.status().is_success() {
-            return Err(refused(response).await);
+            return Err(refused(response, "the server refused the request").await);
         }
         Ok(response)
     }
+
+    /// Opens a WebSocket.
+    pub(crate) async fn socket(&self, path: &str) -> Result<Socket, ClientError> {
+        let key = generate_key();
+        let request = Request::get(format!("{self}{path}"))
+            .header(CONNECTION, HeaderValue::from_static("upgrade"))
+            .header(UPGRADE, HeaderValue::from_static("websocket"))
+            .header(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"))
+            .header(SEC_WEBSOCKET_KEY, &key);
+        let mut response = self.answer(request, Full::default()).await?;
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            return Err(refused(response, "the server refused the socket").await);
+        }
+        let accepted = response.headers().get(SEC_WEBSOCKET_ACCEPT);
+        if accepted.is_none_or(|accepted| accepted != derive_accept_key(key.as_bytes()).as_str()) {
+            return Err(self.unreachable("it does not speak WebSocket".to_owned()));
+        }
+        let upgraded = hyper::upgrade::on(&mut response).await;
+        let upgraded = upgraded.map_err(|error| self.unreachable(innermost(&error)))?;
+        Ok(WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Client, None).await)
+    }
+
+    /// Sends a request with the headers of every request. Returns an answer of any status.
+    async fn answer(
+        &self,
+        request: http::request::Builder,
+        body: Full<Bytes>,
+    ) -> Result<Response<Incoming>, ClientError> {
+        let request = request.body(body);
+        let mut request = request.map_err(|error| self.unreachable(error.to_string()))?;
+        request.headers_mut().extend(self.headers.clone());
+        let answered = client(self.authorities.as_deref())?.request(request).await;
+        answered.map_err(|error| self.unreachable(innermost(&error)))
+    }
+
+    fn unreachable(&self, reason: String) -> ClientError {
+        ClientError::Unreachable {
+            server: self.to_string(),
+            reason,
+        }
+    }
 }
+
+/// A WebSocket, encrypted or not.
+pub(crate) type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
 type HttpsClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
@@ -317,16 +342,12 @@ pub(crate) async fn json<T: DeserializeOwned>(response: Response<Incoming>) -> R
     serde_json::from_slice(&bytes).map_err(|_| ClientError::Truncated)
 }
 
-async fn refused(response: Response<Incoming>) -> ClientError {
+/// Reads a refusal, with `otherwise` in place of a message that it lacks.
+async fn refused(response: Response<Incoming>, otherwise: &str) -> ClientError {
     let status = response.status();
     let body = Limited::new(response.into_body(), MAX_BODY_BYTES).collect().await;
     let bytes = body.map(|body| body.to_bytes()).unwrap_or_default();
-    refusal(status, &bytes, "the server refused the request")
-}
-
-/// Reads a refusal's body, with `otherwise` in place of a message it lacks.
-pub(crate) fn refusal(status: StatusCode, body: &[u8], otherwise: &str) -> ClientError {
-    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    let body: Value = serde_json::from_slice(&bytes).unwrap_or_default();
     let member = |name: &str, probe: &str, otherwise: &str| {
         let found = body["error"][name].as_str().or_else(|| body[probe].as_str());
         found.unwrap_or(otherwise).to_owned()

@@ -9,22 +9,17 @@ use ragwire::wire::Decode;
 use ragwire::wire::trustgraph::TrustGraphDecoder;
 use ragwire::{Citation, Failure, Frame, Status};
 use serde_json::{Map, Value, json};
-use tokio::net::TcpStream;
-use tokio_tungstenite::client_async;
-use tokio_tungstenite::tungstenite::client::IntoClientRequest;
-use tokio_tungstenite::tungstenite::{self, Message};
+use tokio_tungstenite::tungstenite::Message;
 
 use super::AskError;
 use super::options::Service;
 use super::printing::Printer;
-use crate::client::{self, ClientError, JSON, Server};
+use crate::client::{self, JSON, Server};
 
 /// The id of the one request.
 const ID: &str = "ask";
 /// The error type for a mistake in the request, over HTTP.
 const REQUEST_ERROR: &str = "request-error";
-/// The default port of HTTP.
-const PORT: u16 = 80;
 
 /// Builds the `request` member.
 fn question(service: &Service, prompt: &str) -> Value {
@@ -68,37 +63,7 @@ pub(super) async fn stream(
     prompt: &str,
     printer: &mut Printer,
 ) -> Result<Status, AskError> {
-    if server.is_https() {
-        return Err(AskError::Usage(format!(
-            "streaming cannot use {server}: sockets behind TLS are not supported; leave out --streaming"
-        )));
-    }
-    let authority = server.authority();
-    let uri: http::Uri = server
-        .to_string()
-        .parse()
-        .map_err(|_| AskError::Usage(format!("not a valid address: {server}")))?;
-    let unreachable = |reason: String| ClientError::Unreachable {
-        server: server.to_string(),
-        reason,
-    };
-    // An IPv6 address in a URL has brackets, which name lookup does not accept.
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
-    let connection = TcpStream::connect((host, uri.port_u16().unwrap_or(PORT))).await;
-    let connection = connection.map_err(|error| unreachable(error.to_string()))?;
-    let request = format!("ws://{authority}/api/v1/socket").into_client_request();
-    let mut request = request.map_err(|error| unreachable(error.to_string()))?;
-    request.headers_mut().extend(server.headers().clone());
-    let (mut socket, _) = client_async(request, connection)
-        .await
-        .map_err(|error| match error {
-            tungstenite::Error::Http(response) => client::refusal(
-                response.status(),
-                response.body().as_deref().unwrap_or_default(),
-                "the server refused the socket",
-            ),
-            other => unreachable(other.to_string()),
-        })?;
+    let mut socket = server.socket("/api/v1/socket").await?;
     let message = json!({ "id": ID, "service": service.name.as_str(), "flow": "default", "request": question(service, prompt) });
     socket
         .send(Message::text(message.to_string()))

@@ -115,6 +115,11 @@ fn a_server_speaks_https_and_its_certificate_is_renewed_while_it_runs() {
     assert!(code != 0 && said.contains("UnknownIssuer"), "{said}");
     let (code, _, said) = ask(&["--ca", &ca, "fault:no-events"]);
     assert_eq!(code, 0, "{said}");
+    let service = ["--service", "document-rag", "--streaming", "fault:no-events"];
+    let (code, text, said) = ask(&[&["--ca", &ca][..], &service].concat());
+    assert_eq!((code, text.trim_end()), (0, "Yes, it is."), "{said}");
+    let (code, _, said) = ask(&service);
+    assert!(code != 0 && said.contains("UnknownIssuer"), "{said}");
 
     let (socket, first) = folder.connect(&server, &[b"h2", b"http/1.1"]);
     assert_eq!(socket.conn.alpn_protocol(), Some(&b"h2"[..]));
