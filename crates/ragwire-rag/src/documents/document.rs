@@ -43,11 +43,13 @@ pub enum DocumentKind {
     Asciidoc,
     /// Source code, and files of settings.
     Code,
+    /// An image, whose text a program has read.
+    Image,
 }
 
 impl DocumentKind {
     /// All kinds.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Markdown,
         Self::Text,
         Self::Html,
@@ -63,6 +65,7 @@ impl DocumentKind {
         Self::Rst,
         Self::Asciidoc,
         Self::Code,
+        Self::Image,
     ];
 
     /// Returns the name on the wire and on disk, in lower case: `markdown`, `docx`.
@@ -83,6 +86,7 @@ impl DocumentKind {
             Self::Rst => "rst",
             Self::Asciidoc => "asciidoc",
             Self::Code => "code",
+            Self::Image => "image",
         }
     }
 }

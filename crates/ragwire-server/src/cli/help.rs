@@ -120,7 +120,10 @@ const GROUPS: [(&str, &[&str]); 9] = [
         "Models",
         &["llm", "log_upstream", "embedder", "reranker", "judge"],
     ),
-    ("Library", &["store", "qdrant", "graph", "extract", "originals"]),
+    (
+        "Library",
+        &["store", "qdrant", "graph", "extract", "ocr", "originals"],
+    ),
     ("Several hosts", &["redis"]),
     ("Orchestrator in place of the library", &["orchestrator"]),
     ("Access", &["allow", "owner", "api_keys", "tls", "pad_to"]),

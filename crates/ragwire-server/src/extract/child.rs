@@ -7,9 +7,10 @@
 //! It ends when stdin does, when no document comes for a while, and when a document left it with
 //! much memory in use.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use ragwire_rag::{ParseError, ParseLimits, parse};
 
@@ -20,6 +21,9 @@ const MAX_NAME_BYTES: u64 = 64 << 10;
 /// A process that uses more memory after a document ends. A new one needs a tenth of it.
 #[cfg(target_os = "linux")]
 const MAX_RESIDENT_BYTES: u64 = 64 << 20;
+/// The largest file that a program may write, at least: a drawn page.
+#[cfg(unix)]
+const MIN_PROGRAM_FILE: usize = 16 << 20;
 /// How long the process waits for its next document.
 #[cfg(unix)]
 const IDLE: rustix::time::Timespec = rustix::time::Timespec {
@@ -36,19 +40,43 @@ pub struct ChildOptions {
     max_memory: u64,
     #[arg(long)]
     max_seconds: u64,
+    /// The program that the process becomes after it has limited itself, instead of reading documents.
+    #[arg(last = true)]
+    program: Vec<OsString>,
 }
 
 /// Runs the process.
 pub fn child(options: &ChildOptions) -> ExitCode {
-    match serve(options) {
+    let done = match options.program.split_first() {
+        Some((program, arguments)) => become_program(options, program, arguments),
+        None => serve(options),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
 }
 
+/// Limits this process and runs a program in its place. Returns only if that fails.
+#[cfg(unix)]
+fn become_program(options: &ChildOptions, program: &OsStr, arguments: &[OsString]) -> std::io::Result<()> {
+    use std::os::unix::process::CommandExt;
+    // Such programs copy their input into a file without a name.
+    confine(options, options.max_file.max(MIN_PROGRAM_FILE) as u64)?;
+    allow_seconds(options.max_seconds)?;
+    Err(Command::new(program).args(arguments).exec())
+}
+
+#[cfg(not(unix))]
+fn become_program(_options: &ChildOptions, program: &OsStr, arguments: &[OsString]) -> std::io::Result<()> {
+    let status = Command::new(program).args(arguments).status()?;
+    status.success().then_some(()).ok_or(ErrorKind::Other.into())
+}
+
 fn serve(options: &ChildOptions) -> std::io::Result<()> {
     let (mut input, mut output) = pipes()?;
-    confine(options)?;
+    // The process writes no files.
+    confine(options, 0)?;
     let mut limits = ParseLimits::default();
     limits.max_file_bytes = options.max_file;
     while next(&input)? {
@@ -163,12 +191,12 @@ fn stays() -> bool {
 
 /// Limits the resources of this process before it reads the first byte.
 #[cfg(unix)]
-fn confine(options: &ChildOptions) -> std::io::Result<()> {
+fn confine(options: &ChildOptions, max_file: u64) -> std::io::Result<()> {
     use rlimit::Resource;
     for (resource, most) in [
         (Resource::AS, options.max_memory),
-        // The process writes no files, and a core dump would contain the document.
-        (Resource::FSIZE, 0),
+        (Resource::FSIZE, max_file),
+        // A core dump would contain the document.
         (Resource::CORE, 0),
     ] {
         rlimit::setrlimit(resource, most, most)?;
@@ -178,7 +206,7 @@ fn confine(options: &ChildOptions) -> std::io::Result<()> {
 
 #[cfg(not(unix))]
 #[expect(clippy::unnecessary_wraps, reason = "the unix one can fail")]
-fn confine(_options: &ChildOptions) -> std::io::Result<()> {
+fn confine(_options: &ChildOptions, _max_file: u64) -> std::io::Result<()> {
     Ok(())
 }
 

@@ -7,11 +7,14 @@
 //! A process reads one document after another, because starting it takes longer than reading most
 //! documents. It is replaced after a crash or a time-out, when it has read many documents, and when
 //! one left it with much memory in use. `worker.rs` is the server's side, `child.rs` the other.
+//! `ocr.rs` reads images, with programs that are started in the same way.
 
 mod child;
+pub(crate) mod ocr;
 mod worker;
 
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,13 +22,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use ragwire_rag::{ParseError, ParseErrorKind, Parsed};
 use serde::{Deserialize, Serialize};
+use tokio::process::Command;
 use tokio::sync::Semaphore;
 
 use crate::settings::Settings;
 use crate::settings::values::Size;
+use ocr::Ocr;
 use worker::{Reply, Worker};
 
 pub use child::{ChildOptions, child};
+pub use ocr::OcrError;
 
 /// Largest output: the parser's limit of 16 MiB of text, plus headings and JSON.
 const MAX_OUTPUT_BYTES: u64 = 128 << 20;
@@ -42,6 +48,7 @@ pub struct Extractor {
     time: Duration,
     memory: Size,
     max_file: Size,
+    ocr: Option<Ocr>,
     permits: Arc<Semaphore>,
     /// Processes that wait for their next document: at most as many as there are permits.
     idle: Arc<Mutex<Vec<Worker>>>,
@@ -126,6 +133,7 @@ impl Extractor {
             time: *settings.extract_timeout,
             memory: settings.extract_memory,
             max_file: settings.max_upload_size,
+            ocr: settings.ocr.as_deref().map(Ocr::new),
             permits: Arc::new(Semaphore::new(cores)),
             idle: Arc::default(),
             started: Arc::default(),
@@ -172,7 +180,7 @@ impl Extractor {
             unreachable!("the semaphore is never closed")
         };
         // Dropping a worker kills its process, also on a time-out.
-        match tokio::time::timeout(self.time, self.extract_in_time(name, &bytes)).await {
+        let read = match tokio::time::timeout(self.time, self.extract_in_time(name, &bytes)).await {
             Ok(outcome) => outcome,
             Err(_) => {
                 tracing::warn!("a document took too long to read");
@@ -182,7 +190,43 @@ impl Extractor {
                     "the document took too long to read",
                 ))
             }
+        };
+        match &self.ocr {
+            Some(ocr) => self.with_images(ocr, &bytes, read).await,
+            None => read,
         }
+    }
+
+    /// Checks that the programs that read images are installed, if images are to be read.
+    ///
+    /// # Errors
+    ///
+    /// [`OcrError`].
+    pub async fn check(&self) -> Result<(), OcrError> {
+        match &self.ocr {
+            Some(ocr) => ocr.check().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Returns this program as a process that limits itself, with pipes and without the environment.
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .arg("extract")
+            .arg(format!("--max-memory={}", self.memory.0))
+            .arg(format!("--max-file={}", self.max_file.0))
+            .arg(format!("--max-seconds={}", self.time.as_secs() + 1))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // Parsers print what they cannot read, which may be pieces of the document.
+            .stderr(Stdio::null())
+            .kill_on_drop(true);
+        #[cfg(unix)]
+        command.env_clear();
+        // The allocator would reserve a gigabyte before the process limits its memory.
+        command.env("MIMALLOC_DISALLOW_ARENA_ALLOC", "1");
+        command
     }
 
     async fn extract_in_time(&self, name: &str, bytes: &Bytes) -> Result<Parsed, ExtractError> {

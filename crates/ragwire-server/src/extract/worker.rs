@@ -1,9 +1,9 @@
 //! The server's side of a process that reads documents.
 
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::process::{Child, ChildStdin, ChildStdout};
 
 use super::{ExtractError, Extractor, MAX_OUTPUT_BYTES, Outcome, SEPARATOR};
 
@@ -29,22 +29,7 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) fn start(extractor: &Extractor) -> std::io::Result<Self> {
-        let mut command = Command::new(&extractor.program);
-        command
-            .arg("extract")
-            .arg(format!("--max-memory={}", extractor.memory.0))
-            .arg(format!("--max-file={}", extractor.max_file.0))
-            .arg(format!("--max-seconds={}", extractor.time.as_secs() + 1))
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            // Parsers print what they cannot read, which may be pieces of the document.
-            .stderr(Stdio::null())
-            .kill_on_drop(true);
-        #[cfg(unix)]
-        command.env_clear();
-        // The allocator would reserve a gigabyte before the process limits its memory.
-        command.env("MIMALLOC_DISALLOW_ARENA_ALLOC", "1");
-        let mut process = command.spawn()?;
+        let mut process = extractor.command().spawn()?;
         let (Some(stdin), Some(stdout)) = (process.stdin.take(), process.stdout.take()) else {
             unreachable!("both are piped")
         };

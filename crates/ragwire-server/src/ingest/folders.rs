@@ -34,6 +34,7 @@ pub struct Folders {
     max_file_bytes: usize,
     /// What reads the files. What another one skipped is read again.
     reader: String,
+    reads_images: bool,
 }
 
 /// A file that was looked at.
@@ -90,7 +91,11 @@ impl Folders {
             originals: Arc::clone(originals),
             paths: settings.docs.clone(),
             max_file_bytes,
-            reader: format!("{PARSER_VERSION} {max_file_bytes}"),
+            reader: match settings.ocr.as_deref() {
+                Some(languages) => format!("{PARSER_VERSION} {max_file_bytes} {languages}"),
+                None => format!("{PARSER_VERSION} {max_file_bytes}"),
+            },
+            reads_images: settings.ocr.is_some(),
         }
     }
 
@@ -114,7 +119,10 @@ impl Folders {
         // Until this host has read the folders, another one that is given the same waits, and then finds
         // all of it done.
         let _claim = self.claim().await?;
-        let plan = self.blocking(|this| Plan::new(&this.library, &this.originals, &this.paths, &this.reader));
+        let plan = self.blocking(|this| {
+            let reader = (&*this.reader, this.reads_images);
+            Plan::new(&this.library, &this.originals, &this.paths, reader)
+        });
         let plan = plan.await?;
         let mut summary = Summary {
             unchanged: plan.unchanged,

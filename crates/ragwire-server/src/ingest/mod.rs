@@ -100,7 +100,7 @@ impl AddError {
 
 /// Returns the documents below a folder with the names that `ingest` gives them.
 pub(crate) fn documents_below(folder: &Path) -> Vec<(PathBuf, String)> {
-    let found = walk::walk(std::slice::from_ref(&folder.to_owned()));
+    let found = walk::walk(std::slice::from_ref(&folder.to_owned()), false);
     found
         .files
         .into_iter()

@@ -45,9 +45,9 @@ impl Plan {
         library: &Library,
         originals: &Originals,
         paths: &[PathBuf],
-        reader: &str,
+        (reader, reads_images): (&str, bool),
     ) -> Result<Self, LibraryError> {
-        let mut walk = walk(paths);
+        let mut walk = walk(paths, reads_images);
         let mut recorded: HashMap<String, Source> = library
             .sources()?
             .into_iter()

@@ -8,6 +8,8 @@ use std::time::SystemTime;
 use ragwire_rag::EXTENSIONS;
 use walkdir::{DirEntry, WalkDir};
 
+use crate::extract::ocr;
+
 /// Folders that hold what programs made or downloaded.
 const SKIPPED_FOLDERS: [&str; 2] = ["node_modules", "__pycache__"];
 /// A folder with this file can be made again; Cargo, ccache and others write it into theirs.
@@ -56,9 +58,12 @@ pub(super) struct Root {
     pub(super) unread: Vec<String>,
 }
 
-/// Returns all files below `paths`, in the order of their names.
-pub(super) fn walk(paths: &[PathBuf]) -> Walk {
-    let mut walk = Walk::default();
+/// Returns all files below `paths`, in the order of their names; also images if these are read.
+pub(super) fn walk(paths: &[PathBuf], reads_images: bool) -> Walk {
+    let mut walk = Walk {
+        reads_images,
+        ..Walk::default()
+    };
     for path in paths {
         walk.root(path);
     }
@@ -71,6 +76,7 @@ pub(super) struct Walk {
     pub(super) roots: Vec<Root>,
     pub(super) files: Vec<SourceFile>,
     pub(super) skipped: Vec<SkippedFile>,
+    reads_images: bool,
     names: HashSet<String>,
 }
 
@@ -140,7 +146,9 @@ impl Walk {
         let extension = extension.to_ascii_lowercase();
         // So that images and programs are not opened; the content decides what a file is read as. A
         // file that the user names directly is always tried.
-        if !EXTENSIONS.iter().any(|(known, _)| *known == extension) {
+        let is_document = EXTENSIONS.iter().any(|(known, _)| *known == extension);
+        let is_image = self.reads_images && ocr::EXTENSIONS.contains(&&*extension);
+        if !(is_document || is_image) {
             return self.skip(path, "not a supported file extension");
         }
         let file_name = entry.file_name().to_string_lossy();
@@ -241,7 +249,7 @@ mod tests {
         let _socket = std::os::unix::net::UnixListener::bind(root.join("socket.md")).unwrap();
 
         let missing = folder.path().join("missing");
-        let Walk { files, skipped, .. } = walk(&[root.clone(), root.join("picture.png"), missing]);
+        let Walk { files, skipped, .. } = walk(&[root.clone(), root.join("picture.png"), missing], false);
         let names: Vec<_> = files.iter().map(|file| file.name.as_str()).collect();
         assert_eq!(
             names,

@@ -94,7 +94,8 @@ fn presentation(kind: DocumentKind) -> (&'static str, &'static str) {
         | DocumentKind::Pptx
         | DocumentKind::Xlsx
         | DocumentKind::Epub
-        | DocumentKind::Rtf => ("application/octet-stream", "attachment"),
+        | DocumentKind::Rtf
+        | DocumentKind::Image => ("application/octet-stream", "attachment"),
         // Every other kind is text.
         _ => ("text/plain; charset=utf-8", "inline"),
     }

@@ -22,8 +22,8 @@ use serde::Deserialize;
 pub use check::Contradiction;
 use engines::{Address, JudgeKind, Label, Layers, LlmDialect, Model, Secret, StoreKind};
 use values::{
-    Count, CountOrZero, File, Folder, Grace, Header, Listen, LogFormat, Name, Percent, RedisDurability,
-    RedisUrl, Size, Span,
+    Count, CountOrZero, File, Folder, Grace, Header, Languages, Listen, LogFormat, Name, Percent,
+    RedisDurability, RedisUrl, Size, Span,
 };
 
 macro_rules! settings {
@@ -281,6 +281,9 @@ settings! {
         idle_timeout: Span = Span(Timeouts::IDLE);
         /// Maximum duration of a turn
         turn_timeout: Span = Span(Timeouts::TOTAL);
+        /// Read images, and PDF pages that are images, in these languages of the program tesseract, such
+        /// as eng or deu+eng; needs tesseract and pdftoppm
+        ocr: Languages = Languages(None);
         /// Maximum time to read one document
         extract_timeout: Span = EXTRACT_TIMEOUT;
         /// Maximum memory of the process that reads a document (unix only)
@@ -401,7 +404,7 @@ macro_rules! help_text {
 help_text! {
     Listen "ADDRESS" Count "NUMBER" CountOrZero "NUMBER" Size "BYTES" Span "TIME" Grace "TIME"
     Percent "PERCENT" Header "NAME" Name "NAME" RedisUrl "URL" RedisDurability "LEVEL" bool "BOOL" Model "FILE" Address "URL"
-    Label "NAME" Secret "KEY" Layers "NUMBER" File "FILE" Folder "DIR" LogFormat "FORMAT" LlmDialect "DIALECT" StoreKind "STORE" JudgeKind "JUDGE"
+    Label "NAME" Secret "KEY" Layers "NUMBER" File "FILE" Folder "DIR" Languages "LANGUAGES" LogFormat "FORMAT" LlmDialect "DIALECT" StoreKind "STORE" JudgeKind "JUDGE"
 }
 
 impl HelpText for PathBuf {

@@ -8,6 +8,7 @@ use ragwire::turn::RedisError;
 use ragwire_rag::LibraryError;
 
 use crate::engines::EnginesError;
+use crate::extract::OcrError;
 use crate::gateway::{GatewayError, chain};
 use crate::graph::GraphStartError;
 use crate::keys::KeysError;
@@ -51,6 +52,9 @@ pub enum StartError {
     /// The program cannot locate its own executable.
     #[error("cannot start the process that reads documents: {0}")]
     Extractor(#[source] std::io::Error),
+    /// Images are to be read, but cannot be.
+    #[error(transparent)]
+    Ocr(#[from] OcrError),
     /// The Redis server cannot be reached, or is not durable enough.
     #[error("--redis: {}{}", .0, redis_hint(.0))]
     Redis(#[from] RedisError),

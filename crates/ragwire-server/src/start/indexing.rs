@@ -58,6 +58,9 @@ pub async fn ingest(settings: Settings) -> ExitCode {
         Ok(extractor) => extractor,
         Err(error) => return fail(&StartError::Extractor(error)),
     };
+    if let Err(error) = extractor.check().await {
+        return fail(&error.into());
+    }
     match try_ingest(&settings, &extractor).await {
         Ok(library) if library.chunk_count() == 0 => ExitCode::FAILURE,
         Ok(_) => ExitCode::SUCCESS,

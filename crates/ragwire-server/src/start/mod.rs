@@ -60,6 +60,7 @@ async fn try_serve(settings: Settings) -> Result<(), StartError> {
     let listening = Listening::bind(&settings).map_err(|source| StartError::Listen { address, source })?;
     let listening = listening.encrypted(tls);
     let extractor = Extractor::this_program(&settings).map_err(StartError::Extractor)?;
+    extractor.check().await?;
     if let Some(options) = settings.gateway_options()? {
         return serve_gateway(settings, extractor, listening, options).await;
     }

@@ -27,6 +27,7 @@ mod rag;
 mod requests;
 mod restart;
 mod resume;
+mod scans;
 mod session_chat;
 mod slow_clients;
 mod starting;

@@ -323,6 +323,8 @@ pub fn parse(name: &str, bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, P
         kind @ (DocumentKind::Docx | DocumentKind::Pptx | DocumentKind::Xlsx | DocumentKind::Epub) => {
             package::parse(kind, bytes, limits)?
         }
+        // Has no text of its own, and is never detected.
+        DocumentKind::Image => return Err(ParseError::UnsupportedType),
     };
     if parsed.blocks.is_empty() {
         return Err(ParseError::EmptyDocument);

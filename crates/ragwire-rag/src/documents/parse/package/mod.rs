@@ -41,7 +41,8 @@ pub(super) fn parse(kind: DocumentKind, bytes: &[u8], limits: &ParseLimits) -> R
         | DocumentKind::Notebook
         | DocumentKind::Rst
         | DocumentKind::Asciidoc
-        | DocumentKind::Code => Err(ParseError::UnsupportedType),
+        | DocumentKind::Code
+        | DocumentKind::Image => Err(ParseError::UnsupportedType),
     }
 }
 
