@@ -269,3 +269,16 @@ fn a_quote_holds_neither_footnotes_nor_half_sentences() {
         .collect();
     assert_eq!(quotes, ["Robin attention reads all words of a sentence at once."]);
 }
+
+#[test]
+fn more_has_to_be_covered_the_more_passages_there_are() {
+    for (passages, more) in [
+        (0, 0.0),
+        (1_000, 0.0),
+        (10_000, 0.05),
+        (1_000_000, 0.15),
+        (usize::MAX, 0.15),
+    ] {
+        assert!((for_size(passages) - more).abs() < 1e-6, "{passages}");
+    }
+}
