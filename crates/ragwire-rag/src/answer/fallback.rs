@@ -1,4 +1,5 @@
-//! The writer with a model whose place the quotes take if the model fails.
+//! The writer with a model whose place the quotes take if the model fails, or if there is nothing that it
+//! could answer from.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +18,10 @@ const AFTERWARDS: &str = "\n\nThe language model failed here. The documents say:
 /// refuses the request, breaks off or takes too long. The answer says so, and the turn's metadata
 /// has the error's code as `fallback`.
 ///
-/// A request for JSON fails as its model does, because quotes are not JSON.
+/// A question that begins a conversation is not sent to the model if nothing in the evidence is near it
+/// ([`Generate::finds_nothing`] of the quotes): a model would answer from what it was trained with.
+///
+/// A request for JSON always goes to the model and fails as it does, because quotes are not JSON.
 #[derive(Clone)]
 pub struct Fallback {
     model: Arc<dyn Generate>,
@@ -35,6 +39,11 @@ impl Fallback {
         request: GenerateRequest<'_>,
         sink: &Sink,
     ) -> Result<GeneratedAnswer, GenerateError> {
+        // In a conversation the question may be about what was said, such as “translate that”.
+        let may_refuse = request.schema.is_none() && request.earlier.is_empty();
+        if may_refuse && self.quotes.finds_nothing(request).await {
+            return self.quotes.generate(request, sink).await;
+        }
         let error = match self.model.generate(request, sink).await {
             Err(error) if request.schema.is_none() => error,
             generated => return generated,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::answer::extract::{Extract, MAX_CONFIDENCE, Nearness, Verdict, compared, extract};
+use crate::answer::extract::{Extract, MAX_CONFIDENCE, Nearness, Verdict, compared, extract, is_far};
 use crate::answer::render::render;
 use crate::answer::welcome::welcome;
 use crate::models::{Boxed, ChatMessage, ModelError};
@@ -356,6 +356,16 @@ pub trait Generate: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(Fit::whole(request.context.len(), tokens))))
     }
 
+    /// Returns whether nothing in the evidence is near the question, so that an answer could only be made
+    /// up. By default `false`: not every generator can tell.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    fn finds_nothing<'a>(&'a self, _request: GenerateRequest<'a>) -> Boxed<'a, bool> {
+        Box::pin(std::future::ready(false))
+    }
+
     /// Sends the answer piece by piece, and returns its citations.
     ///
     /// # Back-pressure
@@ -562,6 +572,23 @@ impl Generate for Extractive {
             .map(|hit| hit.chunk.text.unicode_words().count())
             .sum();
         u32::try_from(words).unwrap_or(u32::MAX)
+    }
+
+    fn finds_nothing<'a>(&'a self, request: GenerateRequest<'a>) -> Boxed<'a, bool> {
+        Box::pin(async move {
+            let all = DocumentFilter::default();
+            if welcome(&self.library, request.filter.unwrap_or(&all), request.question).is_some() {
+                return false;
+            }
+            let question = stand_alone(&self.library, request.question, request.earlier);
+            let question = question.as_deref().unwrap_or(request.question);
+            let near = match request.meaning {
+                Some(meaning) => compared(request.context, meaning).await,
+                None => Nearness::default(),
+            };
+            let is_far = |part: &str| is_far(&self.library, part, request.context, &near);
+            is_far(question) && Plan::of(question).parts.iter().all(|part| is_far(part))
+        })
     }
 
     fn generate<'a>(

@@ -150,6 +150,34 @@ async fn passages_keep_their_order_if_the_ranker_fails() {
 }
 
 #[tokio::test]
+async fn a_question_that_nothing_is_near_is_not_sent_to_the_model() {
+    let library = birds();
+    let model = Arc::new(Scripted::new([
+        Reply::says("A robin sings at dawn. [1]"),
+        Reply::says("Gern."),
+    ]));
+    let quotes = Arc::new(Extractive::new(Arc::clone(&library)));
+    let writer = crate::answer::Fallback::new(Arc::new(Writer::new(model.clone())), quotes);
+    let agent = Agent::builder(Arc::clone(&library), words(&library))
+        .generator(Arc::new(writer))
+        .build();
+    let off_topic = AgentQuestion::new("Who sings the national anthem of Mongolia before a football match?");
+    let refused = ask(&agent, off_topic).await;
+    assert_eq!(refused.text, crate::answer::generate::NO_ANSWER);
+    assert_eq!(model.prompts().len(), 0);
+    // A model knows what to do with a question about the conversation.
+    let said = vec![
+        ChatMessage::new(Role::User, "When does the robin sing?"),
+        ChatMessage::new(Role::Assistant, "At dawn."),
+    ];
+    let translated = AgentQuestion::new("Translate your previous answer about the robin into German, please")
+        .earlier(said);
+    let answered = ask(&agent, AgentQuestion::new(QUESTION)).await;
+    assert_eq!(answered.text, "A robin sings at dawn. [1]");
+    assert_eq!(ask(&agent, translated).await.text, "Gern.");
+}
+
+#[tokio::test]
 async fn all_parts_that_fail_are_named_and_the_answer_is_not_stored() {
     let library = birds();
     let corpus = Arc::new(LibraryCorpus::new(Arc::clone(&library)));

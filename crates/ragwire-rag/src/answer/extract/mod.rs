@@ -197,7 +197,6 @@ fn is_name(word: &str, question: &str) -> bool {
 pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Nearness) -> Extract {
     let terms = question_terms(library, &without_number_of(question));
     let language = library.language_of_question(question);
-    let for_size = for_size(library.chunk_count());
     let reader = Reader {
         library,
         terms: &terms,
@@ -205,7 +204,7 @@ pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Ne
         near,
         asked: Asked::of(library, question, language),
         language,
-        answering: ANSWERING + for_size,
+        answering: ANSWERING + for_size(library.chunk_count()),
     };
     let all: f32 = terms.iter().map(|term| term.weight).sum();
     // A word that the library does not have may be another word for what it has; a name is not.
@@ -231,11 +230,7 @@ pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Ne
             };
         }
     }
-    let nearest = hits
-        .iter()
-        .map(|hit| reader.passage_coverage(hit))
-        .fold(0.0, f32::max);
-    if nearest < NEAR + for_size && best < IS_NEAR {
+    if best < IS_NEAR && !has_near(library, &terms, hits) {
         return Extract {
             unknown,
             ..Extract::default()
@@ -295,6 +290,27 @@ fn rank_worth(at: usize) -> f32 {
     RANK_WORTH / (1.0 + RANK_FALL * at as f32)
 }
 
+/// Returns whether one of the hits covers enough of the terms to be near the question.
+fn has_near(library: &Library, terms: &[Term], hits: &[Hit]) -> bool {
+    let least = NEAR + for_size(library.chunk_count());
+    hits.iter().any(|hit| {
+        let language = library.language_of(&hit.chunk.text);
+        let mut stems: HashSet<String> = library.terms_in(&hit.chunk.text, language).into_iter().collect();
+        let heading = hit.chunk.heading.as_deref().unwrap_or_default();
+        stems.extend(library.terms_in(heading, language));
+        coverage(terms, |term| term.is_in(&stems)) >= least
+    })
+}
+
+/// Returns whether nothing in the hits is near the question, by words and by meaning: it is refused
+/// in words.
+pub(super) fn is_far(library: &Library, question: &str, hits: &[Hit], near: &Nearness) -> bool {
+    let terms = question_terms(library, &without_number_of(question));
+    near.values().all(|near| *near < IS_NEAR)
+        && AboutDocument::of(library, question).is_none()
+        && !has_near(library, &terms, hits)
+}
+
 /// Returns whether a segment is in the line of a caption: numbers there count what the figure shows.
 fn is_of_caption(segments: &[Segment<'_>], segment: &Segment<'_>) -> bool {
     let first = segments.iter().find(|one| one.line == segment.line);
@@ -323,13 +339,6 @@ impl Reader<'_> {
 
     fn covered(&self, stems: &HashSet<String>) -> f32 {
         coverage(self.terms, |term| term.is_in(stems))
-    }
-
-    fn passage_coverage(&self, hit: &Hit) -> f32 {
-        let language = self.library.language_of(&hit.chunk.text);
-        let mut stems = self.stems(&hit.chunk.text, language);
-        stems.extend(self.stems(hit.chunk.heading.as_deref().unwrap_or_default(), language));
-        self.covered(&stems)
     }
 
     /// Returns whether a hit has the number, version or name that is asked for.
