@@ -299,6 +299,27 @@ async fn a_snapshot_is_sent_as_what_it_adds() {
     }
 }
 
+/// The text before a snapshot is remembered, however many chunks it came in.
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_of_a_long_answer_is_sent_as_what_it_adds() {
+    let said = "It is forty-two. ".repeat(600);
+    let line = |index: u32, text: &str| format!("{{\"index\":{index},\"text\":\"{text}\"}}\n");
+    let snapshot = format!(
+        "{{\"index\":6,\"snapshot\":{{\"events\":[],\"text\":\"{said}Again.\",\"events_dropped\":0}}}}\n"
+    );
+    let chunks = [
+        line(0, &said),
+        snapshot,
+        "{\"index\":7,\"end\":\"completed\"}\n".to_owned(),
+    ];
+    let body = stream::iter(chunks.map(Ok::<_, io::Error>));
+    let turn = Turn::start(|sink: Sink| async move { sink.relay(Ndjson::default().decoder(), body).await });
+    let collected = turn.commit().await.unwrap().collect().await.unwrap();
+    // What is not remembered would be taken back and sent again.
+    assert_eq!(names(&collected), Vec::<String>::new());
+    assert_eq!(collected.text, format!("{said}Again."));
+}
+
 /// An upstream counts its own characters; the answer may have begun before.
 #[tokio::test(start_paused = true)]
 async fn a_retraction_counts_from_the_beginning_of_the_relayed_answer() {

@@ -37,6 +37,32 @@ pub(super) fn failed(code: &str, message: &str, stats: &str) -> String {
     )
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_no_reader_has_taken_is_counted() {
+    let group = group(2);
+    let start = || {
+        let turn = Turn::builder().group(&group).start(|sink: Sink| async move {
+            for text in ["a", "b"] {
+                sink.send(Search::new("bm25").query(text)).await?;
+            }
+            std::future::pending::<()>().await;
+            Ok::<_, SendError>(Metadata::default())
+        });
+        turn.commit()
+    };
+    assert_eq!(group.backlog().frames, 0);
+    let (first, second) = (start().await.unwrap(), start().await.unwrap());
+    settle().await;
+    let both = group.backlog();
+    assert_eq!(both.frames, 4);
+    assert!(both.bytes > 4 * "bm25".len(), "{both:?}");
+    drop(first);
+    settle().await;
+    let one = group.backlog();
+    assert_eq!((one.frames, 2 * one.bytes), (2, both.bytes));
+    drop(second);
+}
+
 /// Asserts that the group is empty.
 #[track_caller]
 pub(super) fn idle(group: &TurnGroup) {

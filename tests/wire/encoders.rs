@@ -157,6 +157,23 @@ fn a_snapshot_over_the_limit_writes_nothing() {
 }
 
 #[test]
+fn a_snapshot_of_exactly_the_limit_is_written() {
+    let snapshot = Frame::Snapshot(Box::new(ragwire::Snapshot::new(1).text("Forty")));
+    let written = |limits: Limits| {
+        let mut out = BytesMut::new();
+        let encoded = ragwire::Ndjson::default()
+            .limits(limits)
+            .encoder()
+            .encode(&snapshot, &mut out);
+        encoded.map(|()| out.len())
+    };
+    // The limit is on the line without its line feed.
+    let bytes = written(Limits::default()).unwrap() - 1;
+    assert!(written(Limits::default().max_trailer_bytes(bytes)).is_ok());
+    assert!(written(Limits::default().max_trailer_bytes(bytes - 1)).is_err());
+}
+
+#[test]
 fn an_event_over_the_limit_writes_nothing() {
     let limits = Limits::default().max_line_bytes(60);
     let wires: [&dyn Wire; 9] = [

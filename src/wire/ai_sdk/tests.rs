@@ -242,5 +242,16 @@ fn the_next_stream_is_of_the_same_server() {
         next.feed(approval);
         let asked = next.by_ref().map(Result::unwrap).count();
         assert_eq!(asked == 1, asks, "{first}");
+        let waiting: Vec<_> = next
+            .waiting_calls()
+            .iter()
+            .map(|call| (call.id.as_str(), call.call_id.as_str(), call.wait))
+            .collect();
+        let expected: &[_] = if asks {
+            &[("a", "1", CallWait::Approval)]
+        } else {
+            &[]
+        };
+        assert_eq!(waiting, expected, "{first}");
     }
 }

@@ -249,6 +249,26 @@ async fn readers_do_not_wait_for_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_readers_of_a_journal_are_counted() {
+    let journal = in_memory();
+    assert_eq!(journal.stats().readers, 0);
+    let turn = journaled(&journal).start(|sink: Sink| async move {
+        sink.send("a").await?;
+        std::future::pending::<()>().await;
+        Ok::<_, SendError>(Metadata::default())
+    });
+    let turn = turn.commit().await.unwrap();
+    let (id, first) = (turn.id(), turn.stream(&Framed::default()));
+    let second = resume(&journal, id, 0).await.stream(&Framed::default());
+    let third = resume(&journal, id, 0).await.stream(&Framed::default());
+    assert_eq!((journal.stats().turns, journal.stats().readers), (1, 3));
+    drop((first, third));
+    assert_eq!(journal.stats().readers, 1);
+    drop(second);
+    assert_eq!(journal.stats().readers, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn readers_are_kept_alive() {
     let journal = in_memory();
     let timeouts = Timeouts::default().keep_alive(ms(100));
