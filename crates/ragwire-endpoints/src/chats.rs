@@ -76,6 +76,7 @@ pub(crate) struct SessionTurns {
 #[serde(deny_unknown_fields)]
 pub(crate) struct SessionTitle {
     /// 1 to 200 bytes of UTF-8.
+    #[schema(min_length = 1, max_length = 200, pattern = r"\S")]
     title: String,
 }
 

@@ -128,7 +128,7 @@ struct Search {
                 (String = "text/event-stream", example = json!(example(&Mcp::new(1.into()).progress("token".into())))),
             )),
         (status = 202, description = "The notification was accepted"),
-        (status = 400, description = "The body is not one JSON-RPC message, or the version in `mcp-protocol-version` is unknown"),
+        (status = 400, description = "The body is not one JSON-RPC message, or the version in `mcp-protocol-version` is unknown", body = Object),
         (status = 403, description = "Pages of this origin may not use the route"),
         TurnRefusals,
     ),

@@ -81,6 +81,11 @@ impl Assistant {
 #[schema(as = LangGraphThreadCreation)]
 pub(crate) struct ThreadCreation {
     /// 1 to 128 letters, digits, `-`, `_` and `.`; random if it is left out.
+    #[schema(
+        min_length = 1,
+        max_length = 128,
+        pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$"
+    )]
     pub(crate) thread_id: Option<String>,
     /// `do_nothing` returns a thread that exists; otherwise it is refused with 409.
     pub(crate) if_exists: Option<String>,

@@ -31,7 +31,7 @@ async fn read(caller: &Caller, request: Request) -> Result<RunRequest, Refusal> 
 /// Starts a run in a thread and streams it. `command.resume` answers the question that the thread's
 /// newest run waits for.
 #[utoipa::path(post, path = "/threads/{thread_id}/runs/stream", tag = "langgraph", operation_id = "langgraphStream",
-    params(("thread_id" = String, Path, description = "The thread")),
+    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
     request_body(content = RunRequest, example = json!({
         "assistant_id": "ragwire",
         "input": { "messages": [{ "type": "human", "content": "What is the commit rule?" }] },
@@ -56,7 +56,7 @@ pub(crate) async fn stream(of: OfThread, request: Request) -> Answer<Response> {
 
 /// Starts a run in a thread without waiting for it.
 #[utoipa::path(post, path = "/threads/{thread_id}/runs", tag = "langgraph", operation_id = "langgraphRun",
-    params(("thread_id" = String, Path, description = "The thread")),
+    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
     request_body = RunRequest,
     responses((status = 200, description = "The run", body = Run), LangGraphRefusals))]
 pub(crate) async fn create(of: OfThread, request: Request) -> Answer<Response> {
@@ -77,7 +77,7 @@ pub(crate) async fn create(of: OfThread, request: Request) -> Answer<Response> {
 
 /// Runs to the end and returns the state.
 #[utoipa::path(post, path = "/threads/{thread_id}/runs/wait", tag = "langgraph", operation_id = "langgraphWait",
-    params(("thread_id" = String, Path, description = "The thread")),
+    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
     request_body = RunRequest,
     responses((status = 200, description = "The values; `__error__` if the run failed", body = Object), LangGraphRefusals))]
 pub(crate) async fn wait(of: OfThread, request: Request) -> Answer<Json<Value>> {
@@ -94,7 +94,7 @@ async fn wait_for(caller: &Caller, thread: Option<&str>, body: RunRequest) -> An
 
 /// Lists the runs of a thread, newest first.
 #[utoipa::path(get, path = "/threads/{thread_id}/runs", tag = "langgraph", operation_id = "langgraphRuns",
-    params(("thread_id" = String, Path, description = "The thread"),
+    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$"),
         ("limit" = Option<u64>, Query, description = "Number of runs at most. Default: 10"),
         ("offset" = Option<u64>, Query, description = "Number of runs to leave out"),
         ("status" = Option<String>, Query, description = "`running`, `success`, `error` or `interrupted`")),
@@ -151,7 +151,7 @@ async fn object(of: &OfThread, run: &RunRecord) -> Option<Run> {
 
 /// Returns a run.
 #[utoipa::path(get, path = "/threads/{thread_id}/runs/{run_id}", tag = "langgraph", operation_id = "langgraphGetRun",
-    params(("thread_id" = String, Path, description = "The thread"), ("run_id" = String, Path, description = "The run")),
+    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$"), ("run_id" = String, Path, description = "The run")),
     responses((status = 200, description = "The run", body = Run),
         (status = 404, description = "The run is unknown or has expired", body = schemas::LangGraphRefused), LangGraphRefusals))]
 pub(crate) async fn run(of: OfRun) -> Answer<Json<Run>> {
@@ -173,8 +173,8 @@ pub(crate) async fn run(of: OfRun) -> Answer<Json<Run>> {
 
 /// Joins the stream of a run, after the event that `last-event-id` names.
 #[utoipa::path(get, path = "/threads/{thread_id}/runs/{run_id}/stream", tag = "langgraph", operation_id = "langgraphJoinStream",
-    params(("thread_id" = String, Path, description = "The thread"), ("run_id" = String, Path, description = "The run"),
-        ("last-event-id" = Option<String>, Header, description = "The last event read; `-1` or nothing for all"),
+    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$"), ("run_id" = String, Path, description = "The run"),
+        ("last-event-id" = Option<String>, Header, description = "The last event read; `-1` or nothing for all", pattern = r"^(-1|[0-9]+[-vutmc]*)?$"),
         ("stream_mode" = Option<String>, Query, description = "Which events to send, if there is no `last-event-id`")),
     responses(
         (status = 200, description = "The rest of the run", content((String = "text/event-stream", example = json!(example(&LangGraph::new("run-1").thread("thread-1")))))),
@@ -189,7 +189,7 @@ pub(crate) async fn join_stream(of: OfRun, params: Params, headers: HeaderMap) -
 /// Joins the stream of a run without a thread.
 #[utoipa::path(get, path = "/runs/{run_id}/stream", tag = "langgraph", operation_id = "langgraphJoinStateless",
     params(("run_id" = String, Path, description = "The run"),
-        ("last-event-id" = Option<String>, Header, description = "The last event read; `-1` or nothing for all")),
+        ("last-event-id" = Option<String>, Header, description = "The last event read; `-1` or nothing for all", pattern = r"^(-1|[0-9]+[-vutmc]*)?$")),
     responses(
         (status = 200, description = "The rest of the run", content((String = "text/event-stream", example = json!(example(&LangGraph::new("run-1")))))),
         (status = 404, description = "The run is unknown or has expired", body = schemas::LangGraphRefused),
@@ -231,7 +231,7 @@ fn last_event(headers: &HeaderMap) -> Result<Option<EventId>, Refusal> {
 
 /// Waits for the end of a run and returns the state.
 #[utoipa::path(get, path = "/threads/{thread_id}/runs/{run_id}/join", tag = "langgraph", operation_id = "langgraphJoin",
-    params(("thread_id" = String, Path, description = "The thread"), ("run_id" = String, Path, description = "The run")),
+    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$"), ("run_id" = String, Path, description = "The run")),
     responses((status = 200, description = "The values", body = Object),
         (status = 404, description = "The run is unknown or has expired", body = schemas::LangGraphRefused), LangGraphRefusals))]
 pub(crate) async fn join(of: OfRun) -> Answer<Json<Value>> {
@@ -242,7 +242,7 @@ pub(crate) async fn join(of: OfRun) -> Answer<Json<Value>> {
 
 /// Cancels a run. With `wait=1` the response is 204, once the run has ended, instead of 202.
 #[utoipa::path(post, path = "/threads/{thread_id}/runs/{run_id}/cancel", tag = "langgraph", operation_id = "langgraphCancel",
-    params(("thread_id" = String, Path, description = "The thread"), ("run_id" = String, Path, description = "The run"),
+    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$"), ("run_id" = String, Path, description = "The run"),
         ("wait" = Option<String>, Query, description = "`1` or `true`")),
     responses((status = 202, description = "The run ends"), (status = 204, description = "With `wait`: the run has ended"),
         (status = 404, description = "The run is unknown or has expired", body = schemas::LangGraphRefused), LangGraphRefusals))]

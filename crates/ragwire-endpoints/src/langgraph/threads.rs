@@ -26,7 +26,7 @@ const PAGE: usize = 10;
 
 /// Creates a thread.
 #[utoipa::path(post, path = "/threads", tag = "langgraph", operation_id = "langgraphCreateThread",
-    request_body(content = ThreadCreation, example = json!({})),
+    request_body(content = Option<ThreadCreation>, example = json!({})),
     responses((status = 200, description = "The thread", body = Thread), LangGraphRefusals))]
 pub(crate) async fn create(caller: CallerOr<LangGraphRefusal>, request: Request) -> Answer<Json<Thread>> {
     let creation: ThreadCreation = read(&caller, request).await?;
@@ -78,7 +78,7 @@ fn random_id() -> Result<String, Refusal> {
 /// Searches the threads of the owner that have run within the lifetime of a session. Anonymous
 /// requests find none, because they would find those of others.
 #[utoipa::path(post, path = "/threads/search", tag = "langgraph", operation_id = "langgraphThreads",
-    request_body = ThreadSearch,
+    request_body = Option<ThreadSearch>,
     responses((status = 200, description = "A page of threads", body = Vec<Thread>), LangGraphRefusals))]
 pub(crate) async fn search(
     caller: CallerOr<LangGraphRefusal>,
@@ -93,7 +93,7 @@ pub(crate) async fn search(
 
 /// Counts the threads that a search finds.
 #[utoipa::path(post, path = "/threads/count", tag = "langgraph", operation_id = "langgraphCountThreads",
-    request_body = ThreadSearch,
+    request_body = Option<ThreadSearch>,
     responses((status = 200, description = "Their number", body = usize, content_type = "application/json"), LangGraphRefusals))]
 pub(crate) async fn count(caller: CallerOr<LangGraphRefusal>, request: Request) -> Answer<Json<usize>> {
     let search: ThreadSearch = read(&caller, request).await?;
@@ -147,7 +147,7 @@ fn order(a: &Thread, b: &Thread, search: &ThreadSearch) -> Ordering {
 
 /// Returns a thread.
 #[utoipa::path(get, path = "/threads/{thread_id}", tag = "langgraph", operation_id = "langgraphThread",
-    params(("thread_id" = String, Path, description = "The thread")),
+    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
     responses((status = 200, description = "The thread", body = Thread),
         (status = 404, description = "The thread does not exist", body = schemas::LangGraphRefused), LangGraphRefusals))]
 pub(crate) async fn thread(of: OfThread) -> Answer<Json<Thread>> {
@@ -156,7 +156,7 @@ pub(crate) async fn thread(of: OfThread) -> Answer<Json<Thread>> {
 
 /// Adds members to the metadata of a thread.
 #[utoipa::path(patch, path = "/threads/{thread_id}", tag = "langgraph", operation_id = "langgraphChangeThread",
-    params(("thread_id" = String, Path, description = "The thread")),
+    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
     request_body = ThreadChange,
     responses((status = 200, description = "The thread", body = Thread),
         (status = 404, description = "The thread does not exist", body = schemas::LangGraphRefused), LangGraphRefusals))]
@@ -179,7 +179,7 @@ pub(crate) async fn change(of: OfThread, request: Request) -> Answer<Json<Thread
 
 /// Deletes a thread.
 #[utoipa::path(delete, path = "/threads/{thread_id}", tag = "langgraph", operation_id = "langgraphDeleteThread",
-    params(("thread_id" = String, Path, description = "The thread")),
+    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
     responses((status = 204, description = "The thread does not exist any more"), LangGraphRefusals))]
 pub(crate) async fn delete(of: OfThread) -> Answer<StatusCode> {
     let sessions = &of.caller.shared.sessions;
@@ -191,7 +191,7 @@ pub(crate) async fn delete(of: OfThread) -> Answer<StatusCode> {
 
 /// Returns the state of a thread.
 #[utoipa::path(get, path = "/threads/{thread_id}/state", tag = "langgraph", operation_id = "langgraphState",
-    params(("thread_id" = String, Path, description = "The thread")),
+    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
     responses((status = 200, description = "The state", body = ThreadState),
         (status = 404, description = "The thread does not exist", body = schemas::LangGraphRefused), LangGraphRefusals))]
 pub(crate) async fn state(of: OfThread) -> Answer<Json<ThreadState>> {
@@ -200,7 +200,7 @@ pub(crate) async fn state(of: OfThread) -> Answer<Json<ThreadState>> {
 
 /// Changes the messages of a thread.
 #[utoipa::path(post, path = "/threads/{thread_id}/state", tag = "langgraph", operation_id = "langgraphUpdateState",
-    params(("thread_id" = String, Path, description = "The thread")),
+    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
     request_body = StateUpdate,
     responses((status = 200, description = "The new state", body = StateUpdated),
         (status = 404, description = "The thread does not exist", body = schemas::LangGraphRefused),
@@ -212,7 +212,7 @@ pub(crate) async fn update_state(of: OfThread, request: Request) -> Answer<Json<
 
 /// Returns the state of a thread at a checkpoint: only the current one is kept.
 #[utoipa::path(get, path = "/threads/{thread_id}/state/{checkpoint_id}", tag = "langgraph", operation_id = "langgraphStateAt",
-    params(("thread_id" = String, Path, description = "The thread"), ("checkpoint_id" = String, Path, description = "The checkpoint")),
+    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$"), ("checkpoint_id" = String, Path, description = "The checkpoint")),
     responses((status = 200, description = "The state", body = ThreadState),
         (status = 404, description = "The thread or the checkpoint does not exist", body = schemas::LangGraphRefused), LangGraphRefusals))]
 pub(crate) async fn state_at(of: OfThread) -> Answer<Json<ThreadState>> {
@@ -221,7 +221,7 @@ pub(crate) async fn state_at(of: OfThread) -> Answer<Json<ThreadState>> {
 
 /// Does the same for a checkpoint in the body.
 #[utoipa::path(post, path = "/threads/{thread_id}/state/checkpoint", tag = "langgraph", operation_id = "langgraphStateOf",
-    params(("thread_id" = String, Path, description = "The thread")),
+    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
     request_body = CheckpointRequest,
     responses((status = 200, description = "The state", body = ThreadState),
         (status = 404, description = "The thread or the checkpoint does not exist", body = schemas::LangGraphRefused), LangGraphRefusals))]
@@ -241,8 +241,8 @@ async fn at(of: &OfThread, checkpoint: &str) -> Answer<Json<ThreadState>> {
 
 /// Returns the states of a thread, newest first: the current one, if there is a message.
 #[utoipa::path(post, path = "/threads/{thread_id}/history", tag = "langgraph", operation_id = "langgraphHistory",
-    params(("thread_id" = String, Path, description = "The thread")),
-    request_body = HistoryRequest,
+    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
+    request_body = Option<HistoryRequest>,
     responses((status = 200, description = "At most one state", body = Vec<ThreadState>),
         (status = 404, description = "The thread does not exist", body = schemas::LangGraphRefused), LangGraphRefusals))]
 pub(crate) async fn history(of: OfThread, request: Request) -> Answer<Json<Vec<ThreadState>>> {
