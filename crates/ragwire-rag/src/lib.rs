@@ -70,7 +70,8 @@ pub use agent::{Agent, AgentBuilder, AgentQuestion, Budget};
 pub use answer::cache::SemanticCache;
 pub use answer::document_rag::{DocumentQuestion, DocumentRag};
 pub use answer::error::{AnswerError, AnswerErrorKind};
-pub use answer::generate::{Extractive, Generate, GenerateError, GenerateRequest, GeneratedAnswer};
+pub use answer::extractive::Extractive;
+pub use answer::generate::{Generate, GenerateError, GenerateRequest, GeneratedAnswer};
 pub use answer::judge::Judge;
 pub use answer::write::Writer;
 #[cfg(feature = "qdrant")]

@@ -24,7 +24,6 @@ use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, Request, State};
 use axum::response::{IntoResponse, Response};
-use bytes::{Bytes, BytesMut};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use ragwire::http::TURN_HEADER;
@@ -212,18 +211,6 @@ pub(crate) async fn create(
         continuation_token: session.token(),
     };
     Ok((StatusCode::ACCEPTED, headers(&session), Json(body)).into_response())
-}
-
-/// Appends empty lines, which Eve's clients skip, up to a multiple of `block` bytes.
-fn padded(lines: Bytes, block: usize) -> Bytes {
-    let bytes = lines.len().next_multiple_of(block.max(1));
-    if bytes == lines.len() {
-        return lines;
-    }
-    let mut padded = BytesMut::with_capacity(bytes);
-    padded.extend_from_slice(&lines);
-    padded.resize(bytes, b'\n');
-    padded.freeze()
 }
 
 /// A session that accepted a message or answers.
@@ -463,7 +450,7 @@ pub(crate) async fn stream(
     let block = shared.limits.pad_to.min(Turn::MAX_PAD_TO);
     let lines = futures_util::stream::try_unfold(reader, move |mut reader| async move {
         let lines = reader.next().await?;
-        Ok::<_, EveError>(lines.map(|lines| (padded(lines, block), reader)))
+        Ok::<_, EveError>(lines.map(|lines| (sessions::padded(lines, block), reader)))
     });
     let mut response = Response::new(Body::from_stream(lines));
     let headers = response.headers_mut();

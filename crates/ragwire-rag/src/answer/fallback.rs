@@ -1,5 +1,5 @@
-//! The writer with a model whose place the quotes take if the model fails, or if there is nothing that it
-//! could answer from.
+//! The writer with a model whose place the quotes take if the model fails, or if the documents have nothing
+//! that it could answer from.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ const AFTERWARDS: &str = "\n\nThe language model failed here. The documents say:
 /// refuses the request, breaks off or takes too long. The answer says so, and the turn's metadata
 /// has the error's code as `fallback`.
 ///
-/// A question that begins a conversation is not sent to the model if nothing in the evidence is near it
-/// ([`Generate::finds_nothing`] of the quotes): a model would answer from what it was trained with.
+/// A question that begins a conversation is not sent to the model if the evidence has nothing close to it
+/// ([`Generate::finds_nothing`] of the quotes): a model would answer from its training.
 ///
 /// A request for JSON always goes to the model and fails as it does, because quotes are not JSON.
 #[derive(Clone)]

@@ -1,38 +1,19 @@
-//! Writing the answer: the trait [`Generate`] and its extractive implementation, which quotes the
-//! documents and invents nothing.
+//! Writing an answer: the trait [`Generate`], what it is asked and what it returns.
 
 use std::error::Error;
 use std::pin::Pin;
-use std::sync::Arc;
 
 use serde_json::Value;
-use unicode_segmentation::UnicodeSegmentation;
 
-use crate::answer::extract::{Extract, MAX_CONFIDENCE, Nearness, Verdict, compared, extract, is_far};
-use crate::answer::render::render;
-use crate::answer::welcome::welcome;
 use crate::models::{Boxed, ChatMessage, ModelError};
-use crate::search::about::{About, AboutDocument};
-use crate::search::follow_up::stand_alone;
 use crate::search::meaning::Meaning;
-use crate::search::plan::Plan;
-use crate::{DocumentFilter, Hit, Library};
+use crate::{DocumentFilter, Hit};
 use ragwire::{Citation, Metadata, SendError, Sink, Usage};
 
 /// The text of an answer that the documents do not contain.
 pub const NO_ANSWER: &str = "The documents do not answer this question.";
 /// The text of an answer from an empty library.
 pub const NO_DOCUMENTS: &str = "There are no documents to answer from yet.";
-
-/// What precedes the closest passages of a question that none of them answers.
-const NOT_DIRECTLY: &str = "The documents do not answer this directly.";
-/// What is before a title that was asked for.
-const TITLE: &str = "The title is";
-const CLOSEST: &str = "Closest passages:";
-/// Number of quotes at most for each question within a question.
-const QUOTES_PER_PART: usize = 2;
-/// Shorter quotes follow each other in one paragraph.
-const INLINE_BYTES: usize = 160;
 
 /// A question and the evidence to answer it from.
 #[derive(Clone, Copy, Debug)]
@@ -356,8 +337,8 @@ pub trait Generate: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(Fit::whole(request.context.len(), tokens))))
     }
 
-    /// Returns whether nothing in the evidence is near the question, so that an answer could only be made
-    /// up. By default `false`: not every generator can tell.
+    /// Returns whether the evidence has nothing close to the question, so that an answer could only be made
+    /// up. Default: `false`, because not every generator can tell.
     ///
     /// # Cancel safety
     ///
@@ -386,171 +367,6 @@ pub trait Generate: Send + Sync + 'static {
     ) -> Pin<Box<dyn Future<Output = Result<GeneratedAnswer, GenerateError>> + Send + 'a>>;
 }
 
-/// Answers by quoting passages of the evidence, each followed by its number, word by word.
-#[derive(Clone, Debug)]
-pub struct Extractive {
-    library: Arc<Library>,
-}
-
-impl Extractive {
-    /// Chooses quotes by their words, weighted as in `library`.
-    pub fn new(library: Arc<Library>) -> Self {
-        Self { library }
-    }
-
-    async fn answer(
-        &self,
-        request: GenerateRequest<'_>,
-        sink: &Sink,
-    ) -> Result<GeneratedAnswer, GenerateError> {
-        let all = DocumentFilter::default();
-        if let Some(text) = welcome(&self.library, request.filter.unwrap_or(&all), request.question) {
-            send_words(sink, &text).await?;
-            return Ok(GeneratedAnswer::answered(Vec::new()).text(text));
-        }
-        let question = stand_alone(&self.library, request.question, request.earlier);
-        let question = question.as_deref().unwrap_or(request.question);
-        let mut answer = QuotedAnswer {
-            request,
-            sink,
-            citations: Vec::new(),
-            is_open: false,
-            text: String::new(),
-        };
-        if let Some((hit, title)) = self.title(question, answer.request.context) {
-            answer
-                .send(&format!(
-                    "{TITLE} “{title}”. [{}]",
-                    answer.request.citations_before + 1
-                ))
-                .await?;
-            answer.citations.push(citation(hit, title, answer.request.tool));
-            let answered = GeneratedAnswer::answered(answer.citations);
-            return Ok(answered.confidence(MAX_CONFIDENCE).text(answer.text));
-        }
-        let parts = Plan::of(question).parts;
-        let most = if parts.len() > 1 {
-            QUOTES_PER_PART
-        } else {
-            usize::MAX
-        };
-        let near = match request.meaning {
-            Some(meaning) => compared(request.context, meaning).await,
-            None => Nearness::default(),
-        };
-        // It is of the whole question.
-        let none = Nearness::default();
-        let near_part = if parts.len() > 1 { &none } else { &near };
-        let mut unanswered = Vec::new();
-        let mut confidence = 0.0;
-        for part in &parts {
-            // A dozen chunks take a few milliseconds, so this stays on the runtime's thread.
-            let found = extract(&self.library, part, request.context, near_part);
-            match found.verdict {
-                Verdict::Answer => {
-                    confidence += found.confidence() / parts.len() as f64;
-                    answer.quote(found, most).await?;
-                }
-                Verdict::Closest | Verdict::Nothing => unanswered.push(part.as_str()),
-            }
-        }
-        if !answer.citations.is_empty() {
-            if !unanswered.is_empty() {
-                let remark = format!(" The documents do not answer “{}”.", unanswered.join("”, “"));
-                answer.send(&remark).await?;
-            }
-            let answered = GeneratedAnswer::answered(answer.citations).confidence(confidence);
-            return Ok(answered.text(answer.text));
-        }
-        let found = extract(&self.library, question, request.context, &near);
-        if found.quoted.is_empty() {
-            let text = if self.library.chunk_count() == 0 {
-                NO_DOCUMENTS
-            } else {
-                NO_ANSWER
-            };
-            send_words(sink, text).await?;
-            return Ok(GeneratedAnswer::not_answered().text(text));
-        }
-        let remark = if found.unknown.is_empty() {
-            NOT_DIRECTLY.to_owned()
-        } else {
-            format!("The documents do not mention “{}”.", found.unknown.join("”, “"))
-        };
-        answer.send(&format!("{remark} {CLOSEST}")).await?;
-        answer.is_open = true;
-        answer.quote(found, usize::MAX).await?;
-        Ok(GeneratedAnswer::closest(answer.citations).text(answer.text))
-    }
-}
-
-impl Extractive {
-    /// Returns the title of the document that a question asks for, with its first passage. A title is
-    /// often nowhere in the text.
-    fn title<'a>(&self, question: &str, context: &'a [Hit]) -> Option<(&'a Hit, String)> {
-        let about = AboutDocument::of(&self.library, question).filter(|about| about.about == About::Title)?;
-        let first = context
-            .iter()
-            .find(|hit| about.is_answered_by(&self.library, &hit.chunk))?;
-        let document = self.library.document(&first.chunk.document_id);
-        let heading = first.chunk.heading.as_deref().unwrap_or_default();
-        let outermost = heading.split(" > ").next().filter(|heading| !heading.is_empty());
-        let title = document.and_then(|document| document.title);
-        let title = title.or_else(|| outermost.map(str::to_owned));
-        Some((first, title.unwrap_or_else(|| first.chunk.document_name.clone())))
-    }
-}
-
-/// An answer in progress.
-#[derive(Debug)]
-struct QuotedAnswer<'a> {
-    request: GenerateRequest<'a>,
-    sink: &'a Sink,
-    citations: Vec<Citation>,
-    /// Whether the next quote begins a paragraph.
-    is_open: bool,
-    /// The text sent so far.
-    text: String,
-}
-
-impl QuotedAnswer<'_> {
-    async fn send(&mut self, text: &str) -> Result<(), SendError> {
-        self.text.push_str(text);
-        send_words(self.sink, text).await
-    }
-
-    async fn quote(&mut self, found: Extract, most: usize) -> Result<(), SendError> {
-        for one in found.quoted.into_iter().take(most) {
-            let context = self.request.context;
-            let Some(hit) = context.get(one.hit) else {
-                continue;
-            };
-            let Some(text) = hit.chunk.text.get(one.range.clone()) else {
-                continue;
-            };
-            let number = self.request.citations_before + self.citations.len() + 1;
-            let rendered = render(text, &hit.chunk.text[..one.range.start], number);
-            let is_known = |citation: &Citation| citation.supporting_quote == rendered.quote;
-            if self.citations.iter().any(is_known) {
-                continue;
-            }
-            let is_block = rendered.text.contains('\n') || rendered.text.len() > INLINE_BYTES;
-            let between = if self.text.is_empty() {
-                ""
-            } else if is_block || self.is_open {
-                "\n\n"
-            } else {
-                " "
-            };
-            self.is_open = is_block;
-            self.send(&format!("{between}{}", rendered.text)).await?;
-            self.citations
-                .push(citation(hit, rendered.quote, self.request.tool));
-        }
-        Ok(())
-    }
-}
-
 pub(crate) fn citation(hit: &Hit, sentence: String, tool: &str) -> Citation {
     let chunk = &hit.chunk;
     let mut citation =
@@ -558,46 +374,6 @@ pub(crate) fn citation(hit: &Hit, sentence: String, tool: &str) -> Citation {
     citation.page_number = chunk.page;
     citation.heading = chunk.heading.clone();
     citation
-}
-
-impl Generate for Extractive {
-    fn model(&self) -> &str {
-        "extractive"
-    }
-
-    /// Counts words by Unicode's rules, because no tokenizer is available.
-    fn context_tokens(&self, context: &[Hit]) -> u32 {
-        let words: usize = context
-            .iter()
-            .map(|hit| hit.chunk.text.unicode_words().count())
-            .sum();
-        u32::try_from(words).unwrap_or(u32::MAX)
-    }
-
-    fn finds_nothing<'a>(&'a self, request: GenerateRequest<'a>) -> Boxed<'a, bool> {
-        Box::pin(async move {
-            let all = DocumentFilter::default();
-            if welcome(&self.library, request.filter.unwrap_or(&all), request.question).is_some() {
-                return false;
-            }
-            let question = stand_alone(&self.library, request.question, request.earlier);
-            let question = question.as_deref().unwrap_or(request.question);
-            let near = match request.meaning {
-                Some(meaning) => compared(request.context, meaning).await,
-                None => Nearness::default(),
-            };
-            let is_far = |part: &str| is_far(&self.library, part, request.context, &near);
-            is_far(question) && Plan::of(question).parts.iter().all(|part| is_far(part))
-        })
-    }
-
-    fn generate<'a>(
-        &'a self,
-        request: GenerateRequest<'a>,
-        sink: &'a Sink,
-    ) -> Pin<Box<dyn Future<Output = Result<GeneratedAnswer, GenerateError>> + Send + 'a>> {
-        Box::pin(self.answer(request, sink))
-    }
 }
 
 /// Sends each word with the space after it, as a model sends tokens.

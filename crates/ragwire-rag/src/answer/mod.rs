@@ -6,6 +6,7 @@ mod differ;
 pub(crate) mod document_rag;
 pub(crate) mod error;
 mod extract;
+pub(crate) mod extractive;
 pub(crate) mod fallback;
 pub(crate) mod fence;
 pub(crate) mod figures;

@@ -4,14 +4,15 @@
 //! Both read files of strangers, so they run like our own parser: in a process of their own, without
 //! the environment, with limits on time, memory and output. They get everything through pipes.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
-use std::process::Stdio;
 use std::time::Duration;
 
 use bytes::Bytes;
 use ragwire_rag::{DocumentKind, Parsed};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
+use tokio::time::Instant;
 
 use super::{ExtractError, ExtractErrorKind, Extractor};
 
@@ -19,6 +20,8 @@ const TESSERACT: &str = "tesseract";
 const PDFTOPPM: &str = "pdftoppm";
 /// Pages of one document that are read this way; a page takes one to three seconds of a core.
 const MAX_PAGES: u32 = 200;
+/// After this time no further page is read, so that a few documents cannot keep all processes for hours.
+const DOCUMENT_TIME: Duration = Duration::from_secs(600);
 /// How long reading one image, or drawing one page, may take.
 const PAGE_TIME: Duration = Duration::from_secs(60);
 /// The longer side of a drawn page, in pixels: A4 at 300 dots per inch, for which tesseract is made.
@@ -26,8 +29,8 @@ const PAGE_TIME: Duration = Duration::from_secs(60);
 const PAGE_PIXELS: &str = "3500";
 /// A drawn page has a byte for each pixel.
 const MAX_DRAWN_BYTES: u64 = 16 << 20;
-/// The text of a page, ten times that of a full one.
-const MAX_TEXT_BYTES: u64 = 256 << 10;
+/// The text of a page, ten times that of a full one. All pages together have less than the parser's limit.
+const MAX_TEXT_BYTES: u64 = 64 << 10;
 /// Variables that the programs need: where they are, and where the languages are.
 const VARIABLES: [&str; 2] = ["PATH", "TESSDATA_PREFIX"];
 /// The first bytes of the images that tesseract reads: PNG, JPEG, GIF, TIFF in both byte orders, and BMP.
@@ -117,10 +120,13 @@ fn is_image(bytes: &[u8]) -> bool {
     is_webp || IMAGES.iter().any(|image| bytes.starts_with(image))
 }
 
-/// Returns the pages without text.
-fn empty_pages(parsed: &Parsed) -> impl Iterator<Item = u32> {
-    let has_text = |page: &u32| parsed.blocks.iter().any(|block| block.page == Some(*page));
-    (1..=parsed.pages.unwrap_or_default()).filter(move |page| !has_text(page))
+/// Returns the first pages without text.
+fn empty_pages(parsed: &Parsed) -> Vec<u32> {
+    let with_text: HashSet<u32> = parsed.blocks.iter().filter_map(|block| block.page).collect();
+    (1..=parsed.pages.unwrap_or_default())
+        .filter(|page| !with_text.contains(page))
+        .take(MAX_PAGES as usize)
+        .collect()
 }
 
 impl Extractor {
@@ -131,6 +137,7 @@ impl Extractor {
         bytes: &Bytes,
         read: Result<Parsed, ExtractError>,
     ) -> Result<Parsed, ExtractError> {
+        let end = Instant::now() + DOCUMENT_TIME;
         match read {
             Err(error) if error.kind == ExtractErrorKind::Unsupported && is_image(bytes) => {
                 let mut parsed = self.image(ocr, bytes).await.ok_or(error)?;
@@ -142,6 +149,7 @@ impl Extractor {
                 let mut whole: Option<Parsed> = None;
                 let mut pages = 0;
                 while pages < MAX_PAGES
+                    && Instant::now() < end
                     && let Some(drawn) = self.drawn(bytes, pages + 1).await
                 {
                     pages += 1;
@@ -158,9 +166,9 @@ impl Extractor {
                 Ok(whole)
             }
             Ok(mut parsed) if parsed.kind == DocumentKind::Pdf => {
-                let pages: Vec<u32> = empty_pages(&parsed).take(MAX_PAGES as usize).collect();
-                for page in pages {
-                    if let Some(drawn) = self.drawn(bytes, page).await
+                for page in empty_pages(&parsed) {
+                    if Instant::now() < end
+                        && let Some(drawn) = self.drawn(bytes, page).await
                         && let Some(mut read) = self.page(ocr, &drawn, page).await
                     {
                         parsed.blocks.append(&mut read.blocks);
@@ -210,7 +218,7 @@ impl Extractor {
             Some((name, value))
         }));
         // Its threads would only wait for each other.
-        command.env("OMP_THREAD_LIMIT", "1").stderr(Stdio::null());
+        command.env("OMP_THREAD_LIMIT", "1");
         let ran = async {
             let mut process = command.spawn()?;
             let (Some(mut stdin), Some(stdout)) = (process.stdin.take(), process.stdout.take()) else {

@@ -32,7 +32,7 @@ pub struct Folders {
     originals: Arc<Originals>,
     paths: Vec<PathBuf>,
     max_file_bytes: usize,
-    /// What reads the files. What another one skipped is read again.
+    /// What reads the files. What another one has read is read again.
     reader: String,
     reads_images: bool,
 }
@@ -91,6 +91,7 @@ impl Folders {
             originals: Arc::clone(originals),
             paths: settings.docs.clone(),
             max_file_bytes,
+            // Without languages it is what earlier versions recorded.
             reader: match settings.ocr.as_deref() {
                 Some(languages) => format!("{PARSER_VERSION} {max_file_bytes} {languages}"),
                 None => format!("{PARSER_VERSION} {max_file_bytes}"),
@@ -120,8 +121,8 @@ impl Folders {
         // all of it done.
         let _claim = self.claim().await?;
         let plan = self.blocking(|this| {
-            let reader = (&*this.reader, this.reads_images);
-            Plan::new(&this.library, &this.originals, &this.paths, reader)
+            let (library, originals) = (&this.library, &this.originals);
+            Plan::new(library, originals, &this.paths, &this.reader, this.reads_images)
         });
         let plan = plan.await?;
         let mut summary = Summary {

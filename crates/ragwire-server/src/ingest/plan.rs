@@ -45,7 +45,8 @@ impl Plan {
         library: &Library,
         originals: &Originals,
         paths: &[PathBuf],
-        (reader, reads_images): (&str, bool),
+        reader: &str,
+        reads_images: bool,
     ) -> Result<Self, LibraryError> {
         let mut walk = walk(paths, reads_images);
         let mut recorded: HashMap<String, Source> = library

@@ -6,6 +6,7 @@
 
 mod check;
 pub mod engines;
+pub mod languages;
 pub mod layers;
 pub mod orchestrator;
 pub mod values;
@@ -21,9 +22,10 @@ use serde::Deserialize;
 
 pub use check::Contradiction;
 use engines::{Address, JudgeKind, Label, Layers, LlmDialect, Model, Secret, StoreKind};
+use languages::Languages;
 use values::{
-    Count, CountOrZero, File, Folder, Grace, Header, Languages, Listen, LogFormat, Name, Percent,
-    RedisDurability, RedisUrl, Size, Span,
+    Count, CountOrZero, File, Folder, Grace, Header, Listen, LogFormat, Name, Percent, RedisDurability,
+    RedisUrl, Size, Span,
 };
 
 macro_rules! settings {

@@ -42,10 +42,6 @@ pub struct Listen(pub SocketAddr);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header(pub Option<HeaderName>);
 
-/// Optional languages, as tesseract names them: `eng`, `deu+eng`, `script/Latin`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Languages(pub Option<String>);
-
 /// An optional Redis URL, which is never printed because it may contain a password.
 ///
 /// Parsing accepts any text, because parse errors of flags and files quote the value.
@@ -178,27 +174,6 @@ impl FromStr for Header {
         HeaderName::try_from(text.trim())
             .map(|name| Self(Some(name)))
             .map_err(|_| BadValue(format!("`{text}` is not a header name; write x-user")))
-    }
-}
-
-impl FromStr for Languages {
-    type Err = BadValue;
-
-    fn from_str(text: &str) -> Result<Self, BadValue> {
-        let text = text.trim();
-        let is_name = |name: &str| {
-            // Not a flag of tesseract, nor a path out of its folder.
-            name.starts_with(|first: char| first.is_ascii_alphabetic())
-                && name
-                    .chars()
-                    .all(|letter| letter.is_ascii_alphanumeric() || "_/".contains(letter))
-        };
-        if text.split('+').all(is_name) {
-            return Ok(Self(Some(text.to_owned())));
-        }
-        Err(BadValue(format!(
-            "`{text}` is not a list of languages; write eng or deu+eng"
-        )))
     }
 }
 
@@ -387,12 +362,6 @@ impl fmt::Display for Header {
     }
 }
 
-impl fmt::Display for Languages {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.as_deref().unwrap_or("none").fmt(f)
-    }
-}
-
 impl fmt::Display for RedisDurability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
@@ -529,7 +498,6 @@ values! {
     Percent(ClientShare)
     Listen(SocketAddr)
     Header(Option<HeaderName>)
-    Languages(Option<String>)
     RedisUrl(Option<String>)
     RedisDurability(Durability)
     File(Option<PathBuf>)

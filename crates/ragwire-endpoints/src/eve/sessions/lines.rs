@@ -90,6 +90,18 @@ impl Lines {
     }
 }
 
+/// Appends empty lines, which Eve's clients skip, up to a multiple of `block` bytes.
+pub(crate) fn padded(lines: Bytes, block: usize) -> Bytes {
+    let bytes = lines.len().next_multiple_of(block.max(1));
+    if bytes == lines.len() {
+        return lines;
+    }
+    let mut padded = BytesMut::with_capacity(bytes);
+    padded.extend_from_slice(&lines);
+    padded.resize(bytes, b'\n');
+    padded.freeze()
+}
+
 /// Returns the type of a line if it starts with `session.`. Other lines are not parsed, for speed.
 fn kind(line: &[u8]) -> Option<&str> {
     #[derive(Deserialize)]

@@ -34,6 +34,7 @@ pub(crate) use self::error::AnswerRefused;
 pub(crate) use self::error::EveError;
 use self::host::{Claim, ThisHost, WatchedTurn};
 use self::lines::Lines;
+pub(crate) use self::lines::padded;
 pub(crate) use self::reader::Reader;
 use self::state::{LineCount, Phase, State, TurnRecord};
 use crate::human::{HumanAnswer, Verdict};

@@ -302,13 +302,11 @@ fn has_near(library: &Library, terms: &[Term], hits: &[Hit]) -> bool {
     })
 }
 
-/// Returns whether nothing in the hits is near the question, by words and by meaning: it is refused
-/// in words.
-pub(super) fn is_far(library: &Library, question: &str, hits: &[Hit], near: &Nearness) -> bool {
+/// Returns whether nothing in the hits is near the question by its words, as [`extract`] decides before
+/// it looks at meanings.
+pub(super) fn is_far(library: &Library, question: &str, hits: &[Hit]) -> bool {
     let terms = question_terms(library, &without_number_of(question));
-    near.values().all(|near| *near < IS_NEAR)
-        && AboutDocument::of(library, question).is_none()
-        && !has_near(library, &terms, hits)
+    AboutDocument::of(library, question).is_none() && !has_near(library, &terms, hits)
 }
 
 /// Returns whether a segment is in the line of a caption: numbers there count what the figure shows.
