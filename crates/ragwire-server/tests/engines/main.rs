@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+#[cfg(all(unix, feature = "qdrant-edge"))]
+mod edge_kills;
 #[cfg(unix)]
 mod hub;
 mod mistakes;

@@ -12,7 +12,6 @@ use command::program;
 
 use crate::models::{HANG, embedder, ranker, writer};
 
-/// Runs the program to its end. Returns its exit code and its output.
 /// Runs a program to its end. Returns its status, and what it said after the address that it listens on.
 fn ended(command: &mut Command) -> (Option<i32>, String) {
     command.env("RAGWIRE_LISTEN", "127.0.0.1:0");
@@ -42,6 +41,14 @@ pub(crate) fn welcomed(data: &Path, more: &[&str]) -> (Running, Vec<String>, imp
         said.push(line.trim().to_owned());
     }
     (child, said, lines)
+}
+
+/// A server with these arguments, and its address.
+pub(crate) fn served(data: &Path, more: &[&str]) -> (Running, String, impl BufRead + use<>) {
+    let (child, said, rest) = welcomed(data, more);
+    let address = said.iter().find_map(|line| line.split_once("answers at http://"));
+    let address = address.unwrap().1.trim_end_matches('/').to_owned();
+    (child, address, rest)
 }
 
 /// A server process that ends with the test.

@@ -8,15 +8,7 @@ use ragwire_test_support::tiny_llama::CHATML;
 use serde_json::{Value, json};
 
 use crate::models::{HANG, embedder, ranker, written};
-use crate::program::{Running, welcomed};
-
-/// A server with these arguments, and its address.
-fn served(data: &std::path::Path, more: &[&str]) -> (Running, String, impl BufRead + use<>) {
-    let (child, said, rest) = welcomed(data, more);
-    let address = said.iter().find_map(|line| line.split_once("answers at http://"));
-    let address = address.unwrap().1.trim_end_matches('/').to_owned();
-    (child, address, rest)
-}
+use crate::program::served;
 
 /// Asks and returns the lines of the response.
 fn ask(address: &str, prompt: &str) -> Lines<BufReader<TcpStream>> {
