@@ -1,9 +1,10 @@
 //! The length of a value as JSON, estimated: strings and numbers are counted, not written.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
-use serde::ser::{self, Serialize};
-use serde_json::{Error, Result};
+use serde::Serialize;
+
+use super::serializer::{Number, Output, Serializer};
 
 /// A value as JSON is at most this many times as long as its estimate: an escaped byte of a string
 /// takes six bytes, and a floating-point number at most three times [`FLOAT_BYTES`].
@@ -16,267 +17,60 @@ const FLOAT_BYTES: usize = 8;
 /// floating-point number. A value that refuses to be serialized counts as far as it went.
 pub(crate) fn estimate(value: &impl Serialize) -> usize {
     let mut length = Length(0);
-    let _ = value.serialize(&mut length);
+    let _ = value.serialize(Serializer(&mut length));
     length.0
 }
 
 struct Length(usize);
 
 impl Length {
-    fn add(&mut self, bytes: usize) -> Result<()> {
-        self.0 += bytes;
-        Ok(())
-    }
-
-    fn integer(&mut self, magnitude: u128, is_negative: bool) -> Result<()> {
+    fn integer(&mut self, magnitude: u128, is_negative: bool) {
         let digits = magnitude.checked_ilog10().unwrap_or(0) as usize + 1;
-        self.add(digits + usize::from(is_negative))
-    }
-
-    fn string(&mut self, text: &str) -> Result<()> {
-        self.add(text.len() + r#""""#.len())
-    }
-
-    /// Begins a list or an object.
-    fn begin(&mut self) -> Result<Elements<'_>> {
-        self.add("[]".len())?;
-        Ok(Elements {
-            length: self,
-            has_elements: false,
-        })
-    }
-
-    /// Begins `{"variant":…`, whose value follows.
-    fn begin_variant(&mut self, variant: &str) -> Result<()> {
-        self.add("{:}".len())?;
-        self.string(variant)
+        self.0 += digits + usize::from(is_negative);
     }
 }
 
-/// The elements of a list, or the members of an object.
-struct Elements<'a> {
-    length: &'a mut Length,
-    has_elements: bool,
-}
-
-impl Elements<'_> {
-    fn element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
-        self.length.0 += usize::from(self.has_elements);
-        self.has_elements = true;
-        value.serialize(&mut *self.length)
-    }
-
-    fn member<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<()> {
-        self.element(name)?;
-        self.length.0 += ":".len();
-        value.serialize(&mut *self.length)
-    }
-}
-
-macro_rules! integers {
-    ($($method:ident: $type:ty),*) => { $(
-        fn $method(self, value: $type) -> Result<()> {
-            self.integer(u128::from(value), false)
-        }
-    )* };
-}
-
-macro_rules! signed_integers {
-    ($($method:ident: $type:ty),*) => { $(
-        fn $method(self, value: $type) -> Result<()> {
-            self.integer(value.unsigned_abs().into(), value < 0)
-        }
-    )* };
-}
-
-impl<'a> ser::Serializer for &'a mut Length {
-    type Ok = ();
-    type Error = Error;
-    type SerializeSeq = Elements<'a>;
-    type SerializeTuple = Elements<'a>;
-    type SerializeTupleStruct = Elements<'a>;
-    type SerializeTupleVariant = Elements<'a>;
-    type SerializeMap = Elements<'a>;
-    type SerializeStruct = Elements<'a>;
-    type SerializeStructVariant = Elements<'a>;
-
-    integers!(serialize_u8: u8, serialize_u16: u16, serialize_u32: u32, serialize_u64: u64, serialize_u128: u128);
-    signed_integers!(serialize_i8: i8, serialize_i16: i16, serialize_i32: i32, serialize_i64: i64, serialize_i128: i128);
-
-    fn serialize_bool(self, value: bool) -> Result<()> {
-        self.add(if value { "true" } else { "false" }.len())
-    }
-
-    fn serialize_f32(self, _: f32) -> Result<()> {
-        self.add(FLOAT_BYTES)
-    }
-
-    fn serialize_f64(self, _: f64) -> Result<()> {
-        self.add(FLOAT_BYTES)
-    }
-
-    fn serialize_char(self, value: char) -> Result<()> {
-        self.add(value.len_utf8() + r#""""#.len())
-    }
-
-    fn serialize_str(self, value: &str) -> Result<()> {
-        self.string(value)
-    }
-
-    fn serialize_bytes(self, value: &[u8]) -> Result<()> {
-        // A list of numbers of at most three digits.
-        self.add("[]".len() + value.len() * "255,".len())
-    }
-
-    fn serialize_none(self) -> Result<()> {
-        self.serialize_unit()
-    }
-
-    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<()> {
-        value.serialize(self)
-    }
-
-    fn serialize_unit(self) -> Result<()> {
-        self.add("null".len())
-    }
-
-    fn serialize_unit_struct(self, _: &'static str) -> Result<()> {
-        self.serialize_unit()
-    }
-
-    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Result<()> {
-        self.string(variant)
-    }
-
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<()> {
-        value.serialize(self)
-    }
-
-    fn serialize_newtype_variant<T: Serialize + ?Sized>(
-        self,
-        _: &'static str,
-        _: u32,
-        variant: &'static str,
-        value: &T,
-    ) -> Result<()> {
-        self.begin_variant(variant)?;
-        value.serialize(self)
-    }
-
-    fn serialize_seq(self, _: Option<usize>) -> Result<Elements<'a>> {
-        self.begin()
-    }
-
-    fn serialize_tuple(self, _: usize) -> Result<Elements<'a>> {
-        self.begin()
-    }
-
-    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Elements<'a>> {
-        self.begin()
-    }
-
-    fn serialize_tuple_variant(
-        self,
-        _: &'static str,
-        _: u32,
-        variant: &'static str,
-        _: usize,
-    ) -> Result<Elements<'a>> {
-        self.begin_variant(variant)?;
-        self.begin()
-    }
-
-    fn serialize_map(self, _: Option<usize>) -> Result<Elements<'a>> {
-        self.begin()
-    }
-
-    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Elements<'a>> {
-        self.begin()
-    }
-
-    fn serialize_struct_variant(
-        self,
-        _: &'static str,
-        _: u32,
-        variant: &'static str,
-        _: usize,
-    ) -> Result<Elements<'a>> {
-        self.begin_variant(variant)?;
-        self.begin()
-    }
-
-    fn collect_str<T: fmt::Display + ?Sized>(self, value: &T) -> Result<()> {
-        struct Written<'a>(&'a mut Length);
-        impl fmt::Write for Written<'_> {
-            fn write_str(&mut self, text: &str) -> fmt::Result {
-                self.0.0 += text.len();
-                Ok(())
-            }
-        }
-        self.add(r#""""#.len())?;
-        write!(Written(self), "{value}").map_err(ser::Error::custom)
-    }
-}
-
-macro_rules! lists {
-    ($($trait:ident :: $method:ident),*) => { $(
-        impl ser::$trait for Elements<'_> {
-            type Ok = ();
-            type Error = Error;
-
-            fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
-                self.element(value)
-            }
-
-            fn end(self) -> Result<()> {
-                Ok(())
-            }
-        }
-    )* };
-}
-
-lists!(
-    SerializeSeq::serialize_element,
-    SerializeTuple::serialize_element,
-    SerializeTupleStruct::serialize_field,
-    SerializeTupleVariant::serialize_field
-);
-
-macro_rules! objects {
-    ($($trait:ident),*) => { $(
-        impl ser::$trait for Elements<'_> {
-            type Ok = ();
-            type Error = Error;
-
-            fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<()> {
-                self.member(name, value)
-            }
-
-            fn end(self) -> Result<()> {
-                Ok(())
-            }
-        }
-    )* };
-}
-
-objects!(SerializeStruct, SerializeStructVariant);
-
-impl ser::SerializeMap for Elements<'_> {
-    type Ok = ();
-    type Error = Error;
-
-    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<()> {
-        self.element(key)?;
-        self.length.add(":".len())
-    }
-
-    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
-        value.serialize(&mut *self.length)
-    }
-
-    fn end(self) -> Result<()> {
+impl fmt::Write for Length {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 += text.len();
         Ok(())
     }
+}
+
+impl Output for Length {
+    fn raw(&mut self, text: &str) {
+        self.0 += text.len();
+    }
+
+    fn fragment(&mut self, text: &str) {
+        self.0 += text.len();
+    }
+
+    fn name(&mut self, name: &'static str) {
+        self.0 += name.len() + r#""""#.len();
+    }
+
+    fn number(&mut self, number: Number) -> serde_json::Result<()> {
+        match number {
+            Number::Unsigned(value) => self.integer(value.into(), false),
+            Number::Signed(value) => self.integer(value.unsigned_abs().into(), value < 0),
+            Number::WideUnsigned(value) => self.integer(value, false),
+            Number::WideSigned(value) => self.integer(value.unsigned_abs(), value < 0),
+            Number::Single(_) | Number::Double(_) => self.0 += FLOAT_BYTES,
+        }
+        Ok(())
+    }
+
+    fn position(&self) -> usize {
+        self.0
+    }
+
+    // Neither is looked for: a name that is a number or a boolean is within the growth.
+    fn quote(&mut self, _: usize) -> serde_json::Result<()> {
+        Ok(())
+    }
+
+    fn unquote(&mut self, _: usize) {}
 }
 
 #[cfg(test)]

@@ -3,29 +3,16 @@
 
 #[cfg(feature = "turn")]
 mod estimate;
-
-use std::io;
+mod serializer;
+mod text;
 
 use bytes::BytesMut;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::ser::Serializer;
 
 #[cfg(feature = "turn")]
 pub(crate) use estimate::estimate;
-
-/// The characters that are escaped in addition to what JSON requires, and their escapes: U+007F,
-/// U+0085, U+2028 and U+2029. Python's `splitlines` and similar functions split at some of them, and
-/// serde_json does not escape them.
-const ESCAPES: [Escape; 4] = [
-    Escape("\x7f", "\\u007f"),
-    Escape("\u{85}", "\\u0085"),
-    Escape("\u{2028}", "\\u2028"),
-    Escape("\u{2029}", "\\u2029"),
-];
-
-/// A character and how JSON escapes it.
-#[derive(Clone, Copy, Debug)]
-struct Escape(&'static str, &'static str);
+use serializer::Serializer;
+use text::Written;
 
 /// Reads an optional member that is not `null` if it is there, for `default, deserialize_with`.
 pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
@@ -36,55 +23,7 @@ pub(crate) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 
 /// Appends `value` to `out`. After an error `out` may contain a part of it.
 pub(crate) fn write(out: &mut BytesMut, value: &impl Serialize) -> serde_json::Result<()> {
-    let from = out.len();
-    value.serialize(&mut Serializer::new(Appender(out)))?;
-    escape(out, from);
-    Ok(())
-}
-
-/// A buffer as a writer. `BytesMut::writer` checks for room and clears memory with each comma.
-struct Appender<'a>(&'a mut BytesMut);
-
-impl io::Write for Appender<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.extend_from_slice(bytes);
-        Ok(())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Replaces the characters of [`ESCAPES`] from `from` on. In JSON they are only in strings, so one
-/// search over the finished value does for all of its keys and strings.
-fn escape(out: &mut BytesMut, from: usize) {
-    let Some((first, _)) = find(&out[from..]) else {
-        return;
-    };
-    let tail = out[from + first..].to_vec();
-    out.truncate(from + first);
-    let mut rest = tail.as_slice();
-    while let Some((at, Escape(raw, escaped))) = find(rest) {
-        out.extend_from_slice(&rest[..at]);
-        out.extend_from_slice(escaped.as_bytes());
-        rest = &rest[at + raw.len()..];
-    }
-    out.extend_from_slice(rest);
-}
-
-/// Finds the first character of [`ESCAPES`] and its position.
-fn find(bytes: &[u8]) -> Option<(usize, Escape)> {
-    // 0xC2 and 0xE2 also begin other characters.
-    memchr::memchr3_iter(0x7f, 0xc2, 0xe2, bytes).find_map(|at| {
-        let is_here = |Escape(raw, _): &&Escape| bytes[at..].starts_with(raw.as_bytes());
-        ESCAPES.iter().find(is_here).map(|escape| (at, *escape))
-    })
+    value.serialize(Serializer(&mut Written(out)))
 }
 
 /// Returns how many bytes [`write`] would append.
