@@ -73,3 +73,4 @@ mod signals;
 pub mod start;
 pub mod tls;
 pub mod trace;
+mod version;

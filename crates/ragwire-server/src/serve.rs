@@ -20,8 +20,7 @@ use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
+use hyper_util::rt::TokioIo;
 use ragwire_endpoints::{ClientShare, SocketSlot};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot::error::TryRecvError;
@@ -39,18 +38,12 @@ use crate::respond::Routes;
 use crate::routes;
 use crate::settings::Settings;
 use crate::tls::Tls;
+use crate::version::{Http, Version};
 
 /// Connections that the kernel queues before it refuses further ones.
 const BACKLOG: u32 = 1024;
-/// hyper's buffer per connection, enough for some events. Each stalled reader would cost its
-/// default of 400 KiB.
-const MAX_BUFFER_BYTES: usize = 64 << 10;
 /// The kernel's send buffer. By default it grows to megabytes for a reader that does not read.
 const SEND_BUFFER_BYTES: u32 = 64 << 10;
-/// Concurrent streams of one HTTP/2 connection.
-const MAX_STREAMS: u32 = 64;
-/// How often an HTTP/2 client is pinged, and how long it has to answer.
-const PING_EVERY: Duration = Duration::from_secs(20);
 /// Pause after an `accept` error that would repeat at once, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How often expired sessions are deleted if no request changes a session. They are not readable in
@@ -219,7 +212,7 @@ impl Server {
             },
             routes,
             tls,
-            http: Arc::new(http(*settings.header_timeout)),
+            http: Arc::new(Http::new(*settings.header_timeout)),
             first_request: *settings.header_timeout,
             write_timeout: *settings.write_timeout,
             open: OpenConnections::new(
@@ -341,32 +334,13 @@ fn log_panic(joined: Result<(), tokio::task::JoinError>) {
     }
 }
 
-fn http(header_timeout: Duration) -> Builder<TokioExecutor> {
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(header_timeout)
-        .max_buf_size(MAX_BUFFER_BYTES)
-        // For small chunks one flat write is cheaper than a list of buffers.
-        .writev(false);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .keep_alive_interval(PING_EVERY)
-        .keep_alive_timeout(PING_EVERY)
-        .max_concurrent_streams(MAX_STREAMS)
-        .max_send_buf_size(MAX_BUFFER_BYTES);
-    builder
-}
-
 /// The state that all connections share.
 struct Connections {
     /// The routes until the server has its own.
     starting: Routes,
     routes: Arc<OnceLock<Routes>>,
     tls: Option<Tls>,
-    http: Arc<Builder<TokioExecutor>>,
+    http: Arc<Http>,
     first_request: Duration,
     write_timeout: Duration,
     open: OpenConnections,
@@ -422,25 +396,36 @@ impl Connections {
                 tracing::debug!(%error, "a client disconnected before it was served");
                 return;
             }
-            // If the client reads nothing for this long, the next write fails and the connection
-            // closes.
-            let mut socket = TimeoutStream::new(socket);
-            socket.set_write_timeout(Some(write_timeout));
-            let socket = Box::pin(socket);
-            let socket = match &tls {
-                None => Either::Left(socket),
-                Some(tls) => tokio::select! {
-                    accepted = tls.accept(socket) => match accepted {
-                        Ok(socket) => Either::Right(socket),
-                        Err(error) => {
-                            tracing::debug!(%error, "a client did not finish the handshake");
-                            return;
-                        }
-                    },
-                    () = sleep(first_request) => return,
-                    () = open.closed() => return,
-                    _ = closing.wait_for(|closing| *closing) => return,
+            let mut no_request = pin!(sleep(first_request));
+            // The start of the connection is on the heap, which has it no longer than it takes. So is the
+            // stream, which hyper's connection has a place for.
+            let start = Box::pin(async {
+                let version = match &tls {
+                    None => Version::sent(&socket).await,
+                    Some(_) => Version::Either,
+                };
+                // If the client reads nothing for this long, the next write fails and the connection
+                // closes.
+                let mut socket = TimeoutStream::new(socket);
+                socket.set_write_timeout(Some(write_timeout));
+                let socket = Box::pin(socket);
+                let Some(tls) = &tls else {
+                    return Ok((version, Either::Left(socket)));
+                };
+                let (version, socket) = tls.accept(socket).await?;
+                Ok::<_, io::Error>((version, Either::Right(Box::new(socket))))
+            });
+            let (version, socket) = tokio::select! {
+                started = start => match started {
+                    Ok(started) => started,
+                    Err(error) => {
+                        tracing::debug!(%error, "a client did not finish the handshake");
+                        return;
+                    }
                 },
+                () = &mut no_request => return,
+                () = open.closed() => return,
+                _ = closing.wait_for(|closing| *closing) => return,
             };
             let has_request = Arc::new(AtomicBool::new(false));
             let upgrade = SocketSlot::new();
@@ -457,10 +442,9 @@ impl Connections {
                     Box::pin(routes.respond(request, requests.begin()))
                 }
             });
-            let mut connection = pin!(http.serve_connection_with_upgrades(TokioIo::new(socket), service));
+            let mut connection = http.serve(version, TokioIo::new(socket), service);
             // hyper's header time-out starts once the HTTP version is known; until then it waits
             // for ever.
-            let mut no_request = pin!(sleep(first_request));
             let mut waiting = true;
             let mut is_open = true;
             let served = loop {
@@ -468,7 +452,7 @@ impl Connections {
                     served = &mut connection => break served,
                     _ = closing.wait_for(|closing| *closing), if is_open => {
                         is_open = false;
-                        connection.as_mut().graceful_shutdown();
+                        connection.shut_down();
                     }
                     // Another connection needs the room, and this one is idle.
                     () = open.closed() => return,

@@ -16,9 +16,12 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::settings::Settings;
+use crate::version::Version;
 
 /// What a client and the server agree on during the handshake.
-const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+const PROTOCOLS: [&[u8]; 2] = [b"h2", HTTP1];
+/// The name of HTTP/1.1 there (RFC 7301).
+const HTTP1: &[u8] = b"http/1.1";
 
 /// A certificate or a key that cannot be used. Its message has nothing of the key.
 #[derive(Debug, thiserror::Error)]
@@ -121,16 +124,21 @@ impl Tls {
         Ok(())
     }
 
-    /// Does the handshake with a client.
+    /// Does the handshake with a client, and returns the version of HTTP that was agreed on.
     ///
     /// # Errors
     ///
     /// Fails if the client speaks no TLS, has no version or algorithm in common, or disconnects.
-    pub(crate) async fn accept<S>(&self, socket: S) -> io::Result<TlsStream<S>>
+    pub(crate) async fn accept<S>(&self, socket: S) -> io::Result<(Version, TlsStream<S>)>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        self.acceptor.accept(socket).await
+        let socket = self.acceptor.accept(socket).await?;
+        let version = match socket.get_ref().1.alpn_protocol() {
+            Some(HTTP1) => Version::Http1,
+            Some(_) | None => Version::Either,
+        };
+        Ok((version, socket))
     }
 }
 

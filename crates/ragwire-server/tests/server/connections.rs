@@ -309,3 +309,60 @@ async fn one_address_has_its_share_of_the_connections() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
+
+/// Sends the beginning of a connection in these pieces, and returns the first bytes of the answer.
+async fn answered(server: &Running, pieces: &[&[u8]]) -> Vec<u8> {
+    let mut socket = TcpStream::connect(server.address()).await.unwrap();
+    socket.set_nodelay(true).unwrap();
+    for piece in pieces {
+        socket.write_all(piece).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let mut answer = vec![0; 12];
+    let read = tokio::time::timeout(Duration::from_secs(10), socket.read_exact(&mut answer));
+    read.await.expect("it hangs").unwrap();
+    answer
+}
+
+#[tokio::test]
+async fn the_version_is_recognised_however_the_first_bytes_arrive() {
+    let server = start(|_| {}).await;
+    let get = format!("GET /livez HTTP/1.1\r\nhost: {}\r\n\r\n", server.address());
+    let post = format!(
+        "POST /v1/turns HTTP/1.1\r\nhost: {}\r\ncontent-length: 0\r\n\r\n",
+        server.address()
+    );
+    let (get, post) = (get.as_bytes(), post.as_bytes());
+    // Each byte alone; `P` could be the beginning of both versions.
+    let bytes: Vec<&[u8]> = get.chunks(1).collect();
+    for (pieces, expected) in [
+        (vec![get], &b"HTTP/1.1 200"[..]),
+        (bytes, b"HTTP/1.1 200"),
+        (vec![&post[..1], &post[1..]], b"HTTP/1.1 415"),
+    ] {
+        assert_eq!(answered(&server, &pieces).await, expected);
+    }
+    // The preface and empty settings are answered with settings: type 4, stream 0.
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    for at in [1, 3, 14, 24, preface.len()] {
+        let (first, rest) = preface.split_at(at);
+        let answer = answered(&server, &[first, rest]).await;
+        assert_eq!((answer[3], &answer[5..9]), (4, &[0; 4][..]), "{at}: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_without_a_request_is_closed_in_time() {
+    let server = start(|settings| settings.header_timeout = Span(Duration::from_millis(300))).await;
+    for first in [&b""[..], b"P", b"G", b"GET /livez HTTP/1.1\r\n"] {
+        let mut socket = TcpStream::connect(server.address()).await.unwrap();
+        socket.write_all(first).await.unwrap();
+        let mut answer = Vec::new();
+        let read = tokio::time::timeout(Duration::from_secs(10), socket.read_to_end(&mut answer));
+        read.await.expect("it stays open").unwrap();
+        assert!(
+            answer.is_empty() || answer.starts_with(b"HTTP/1.1 4"),
+            "{answer:?}"
+        );
+    }
+}
