@@ -20,9 +20,38 @@ const ASIDE_WORDS: usize = 6;
 /// The longest line that may be the name of what the text below it defines, in bytes.
 const MAX_LABEL_BYTES: usize = 90;
 
+/// What the name of a thing is often followed by: `the myorigin parameter`.
+const GENERIC_NOUNS: [&str; 22] = [
+    "argument",
+    "attribute",
+    "class",
+    "clause",
+    "command",
+    "directive",
+    "field",
+    "file",
+    "flag",
+    "function",
+    "keyword",
+    "method",
+    "mode",
+    "module",
+    "object",
+    "option",
+    "package",
+    "parameter",
+    "program",
+    "setting",
+    "statement",
+    "variable",
+];
+/// What is between a name and what it means in one line, as in the first line of a manual page.
+const DASHES: [&str; 4] = [" — ", " – ", " -- ", " - "];
+
 /// What a clause begins with that says when something is so, and not what it is.
-const SUBORDINATES: [&str; 9] = [
-    "while", "if", "when", "although", "because", "since", "wenn", "während", "si",
+const SUBORDINATES: [&str; 17] = [
+    "while", "whenever", "if", "unless", "when", "once", "until", "after", "before", "although", "though",
+    "because", "since", "even", "wenn", "während", "si",
 ];
 
 /// What follows “is” in a clause that says what something is.
@@ -146,6 +175,11 @@ impl Asked {
         if self.is_value_in(sentence) {
             return true;
         }
+        // `robin — look for birds`.
+        let named = DASHES.iter().find_map(|dash| sentence.split_once(dash));
+        if named.is_some_and(|(name, _)| self.is_named_by(library, name, language)) {
+            return true;
+        }
         let first = sentence.unicode_words().next().unwrap_or_default().to_lowercase();
         if !SUBORDINATES.contains(&&*first)
             && self.is_subject_of(library, sentence, self.subject_words + AROUND_SUBJECT, language)
@@ -208,7 +242,20 @@ impl Asked {
         let Some(copula) = start.iter().position(|word| is_copula(word)) else {
             return false;
         };
+        // `The robin threshold is set` is about the threshold.
+        let is_own = |word: &&&str| {
+            library
+                .terms_in(word, language)
+                .iter()
+                .any(|stem| self.subject.contains(stem))
+        };
+        let after = start[..copula].iter().rev().take_while(|word| !is_own(word));
+        let is_generic = |word: &&str| {
+            let word = word.to_lowercase();
+            GENERIC_NOUNS.contains(&&*word) || library.terms_in(&word, language).is_empty()
+        };
         self.is_within(library, &start[..copula].join(" "), language)
+            && (names_a_kind(&clause) || after.into_iter().all(is_generic))
     }
 }
 
@@ -392,6 +439,20 @@ mod tests {
             (
                 "what is a redbreast",
                 "A robin (redbreast) is a small bird.",
+                true,
+            ),
+            (
+                "what is a robin",
+                "The robin threshold is defined as follows:",
+                false,
+            ),
+            ("what is a robin", "The robin family is a group of birds.", true),
+            ("what is a robin", "Whenever a robin is near, it is loud.", false),
+            ("what is robin", "robin — look for birds", true),
+            ("what is robin", "robin-update - look for birds", false),
+            (
+                "what is robin",
+                "Robin is free and - as far as we know - small.",
                 true,
             ),
             ("how many are there", "There are many.", false),

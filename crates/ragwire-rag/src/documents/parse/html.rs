@@ -29,13 +29,18 @@ const INLINE: [&str; 35] = [
     "i", "img", "ins", "kbd", "label", "mark", "q", "rp", "rt", "ruby", "s", "samp", "small", "span",
     "strike", "strong", "sub", "sup", "time", "u", "var",
 ];
-/// Classes of the sign behind a heading that links to it.
-const PERMALINKS: [&str; 5] = [
+/// Classes of what belongs to the page and not to its text: the sign behind a heading that links to it, and
+/// what DocBook and Sphinx put around each page.
+const SKIPPED_CLASSES: [&str; 9] = [
     "headerlink",
     "header-anchor",
     "anchor-link",
     "doc-anchor",
     "viewcode-link",
+    "navheader",
+    "navfooter",
+    "sphinxsidebar",
+    "toc",
 ];
 /// How much text is given to the tree builder between two checks of the tree, in bytes.
 const STEP_BYTES: usize = 1024;
@@ -226,7 +231,7 @@ fn is_skipped(element: &Element) -> bool {
         || element
             .attr("role")
             .is_some_and(|role| SKIPPED_ROLES.contains(&role))
-        || element.classes().any(|class| PERMALINKS.contains(&class))
+        || element.classes().any(|class| SKIPPED_CLASSES.contains(&class))
         || element.attr("style").is_some_and(hides)
 }
 
@@ -249,6 +254,7 @@ mod tests {
     fn visible_text_is_kept() {
         let page = "<html><head><title>The  page</title><style>p{}</style></head><body>\
             <nav><a>Home</a></nav><div role=navigation>next | previous</div><h1>Guide <em>one</em><a class=headerlink href='#x'>¶</a></h1><p>Hello<br>there <b>bold</b>.<p>Unclosed.\
+            <div class=navheader><a>Prev</a> | Next</div><div class=toc><dl><dt>2. Install</dl></div>\
             <p hidden>secret<p style='display : none'>secret</p><div aria-hidden=true><p>secret</p></div>\
             <template><p>secret</p></template><script>secret()</script>\
             <h2>Install</h2><ul><li>first<li>second<ul><li>inner</ul></ul>\
