@@ -59,6 +59,12 @@ const KIND_ARTICLES: [&str; 11] = [
     "a", "an", "the", "one", "ein", "eine", "der", "die", "das", "un", "une",
 ];
 
+/// Words with which sentences begin, before a word that may have a capital of its own.
+const NO_FORENAMES: [&str; 30] = [
+    "the", "a", "an", "this", "these", "that", "those", "in", "on", "at", "of", "for", "from", "to", "by",
+    "with", "and", "but", "or", "if", "when", "while", "as", "see", "use", "der", "die", "das", "le", "la",
+];
+
 /// The kind of answer that a question asks for.
 #[derive(Debug)]
 pub(crate) struct Asked {
@@ -315,15 +321,28 @@ fn has_version(text: &str) -> bool {
     text.split_whitespace().any(is_version)
 }
 
-/// Returns whether a text contains two words with a capital in a row, the second not at its start.
+/// Returns whether a text contains two words with a capital in a row, the second not at its start:
+/// `Ada Lovelace`, and not `The Hash`, `Diffie-Hellman` or `Alice's`.
 pub(crate) fn has_name(text: &str) -> bool {
-    let words: Vec<&str> = text.unicode_words().collect();
+    let words: Vec<&str> = text.split_whitespace().collect();
     words.windows(2).any(|pair| {
-        pair.iter().all(|word| {
-            let mut letters = word.chars();
-            letters.next().is_some_and(char::is_uppercase) && letters.next().is_some_and(char::is_lowercase)
-        })
+        // `GET. Path` are two sentences.
+        let [first, second] = [pair[0].trim_start_matches(is_mark), pair[1].trim_matches(is_mark)];
+        !NO_FORENAMES.contains(&first.to_lowercase().as_str())
+            && [first, second].into_iter().all(is_capitalised)
     })
+}
+
+fn is_mark(letter: char) -> bool {
+    !letter.is_alphanumeric()
+}
+
+/// Returns whether a word has a capital, then small letters, and only letters and hyphens.
+fn is_capitalised(word: &str) -> bool {
+    let mut letters = word.chars();
+    letters.next().is_some_and(char::is_uppercase)
+        && letters.next().is_some_and(char::is_lowercase)
+        && letters.all(|letter| letter.is_alphabetic() || letter == '-')
 }
 
 /// Returns whether a sentence says why.
@@ -371,6 +390,20 @@ mod tests {
                 wanted,
                 "{question} {sentence}"
             );
+        }
+    }
+
+    #[test]
+    fn a_name_has_two_words() {
+        for (text, wanted) in [
+            ("It was written by Ada Lovelace.", true),
+            ("It was written by (Jean-Paul Sartre).", true),
+            ("The Hash class", false),
+            ("a Diffie-Hellman exchange", false),
+            ("Generate Alice's keys", false),
+            ("It sends GET. Paths are relative.", false),
+        ] {
+            assert_eq!(has_name(text), wanted, "{text}");
         }
     }
 
