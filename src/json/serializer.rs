@@ -86,7 +86,7 @@ pub(super) struct Elements<'a, O> {
     output: &'a mut O,
     has_elements: bool,
     closing: &'static str,
-    /// Where an [`EXACT_NUMBER`] begins, which is no object.
+    /// The position where an [`EXACT_NUMBER`] begins, if these are its members.
     digits_from: Option<usize>,
 }
 

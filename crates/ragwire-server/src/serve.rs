@@ -397,8 +397,8 @@ impl Connections {
                 return;
             }
             let mut no_request = pin!(sleep(first_request));
-            // The start of the connection is on the heap, which has it no longer than it takes. So is the
-            // stream, which hyper's connection has a place for.
+            // Boxed, so that its memory is freed when the connection has started. The stream is boxed as
+            // well, because this future would otherwise reserve room for TLS on every connection.
             let start = Box::pin(async {
                 let version = match &tls {
                     None => Version::sent(&socket).await,

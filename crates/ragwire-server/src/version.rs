@@ -1,8 +1,8 @@
 //! HTTP over one connection: its settings, and the version that a client speaks.
 //!
-//! hyper-util's connection of either version reads the first bytes itself and passes them to hyper
-//! once more, whose buffer is then twice as large for as long as the connection is open. Here they are
-//! looked at in the socket.
+//! hyper-util detects the version by reading the first bytes and handing them to hyper again. That
+//! doubles hyper's read buffer for as long as the connection is open. This module peeks at them in the
+//! socket instead, and uses hyper-util only for what may be HTTP/2.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -67,6 +67,7 @@ impl Http {
             .max_buf_size(MAX_BUFFER_BYTES)
             // For small chunks one flat write is cheaper than a list of buffers.
             .writev(false);
+        // The same settings: its builder is another type.
         let mut either = auto::Builder::new(TokioExecutor::new());
         either
             .http1()
@@ -104,7 +105,7 @@ impl Http {
     }
 }
 
-/// A connection that is served. It is on the heap, because a version takes more than another.
+/// A connection that is being served. Boxed, because the two kinds differ in size.
 pub(crate) enum Serving<'a, I, S>
 where
     S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,

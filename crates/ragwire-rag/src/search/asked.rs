@@ -59,7 +59,7 @@ const KIND_ARTICLES: [&str; 11] = [
     "a", "an", "the", "one", "ein", "eine", "der", "die", "das", "un", "une",
 ];
 
-/// Words with which sentences begin, before a word that may have a capital of its own.
+/// Words that begin a sentence and are never a forename.
 const NO_FORENAMES: [&str; 30] = [
     "the", "a", "an", "this", "these", "that", "those", "in", "on", "at", "of", "for", "from", "to", "by",
     "with", "and", "but", "or", "if", "when", "while", "as", "see", "use", "der", "die", "das", "le", "la",
@@ -248,20 +248,16 @@ impl Asked {
         let Some(copula) = start.iter().position(|word| is_copula(word)) else {
             return false;
         };
+        if !self.is_within(library, &start[..copula].join(" "), language) {
+            return false;
+        }
         // `The robin threshold is set` is about the threshold.
-        let is_own = |word: &&&str| {
-            library
-                .terms_in(word, language)
-                .iter()
-                .any(|stem| self.subject.contains(stem))
-        };
-        let after = start[..copula].iter().rev().take_while(|word| !is_own(word));
-        let is_generic = |word: &&str| {
-            let word = word.to_lowercase();
-            GENERIC_NOUNS.contains(&&*word) || library.terms_in(&word, language).is_empty()
-        };
-        self.is_within(library, &start[..copula].join(" "), language)
-            && (names_a_kind(&clause) || after.into_iter().all(is_generic))
+        let stems = |word: &str| library.terms_in(word, language);
+        let is_own = |word: &str| stems(word).iter().any(|stem| self.subject.contains(stem));
+        let is_generic =
+            |word: &str| GENERIC_NOUNS.contains(&word.to_lowercase().as_str()) || stems(word).is_empty();
+        let mut after = start[..copula].iter().rev().take_while(|word| !is_own(word));
+        names_a_kind(&clause) || after.all(|word| is_generic(word))
     }
 }
 

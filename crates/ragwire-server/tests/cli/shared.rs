@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ragwire_test_support::qdrant::{Double, Reply};
 
-use crate::served::Served;
+use crate::served::{Served, request};
 
 /// Starts a server whose library is on the double.
 fn host(data: &Path, double: &Double, more: &[&str]) -> Served {
@@ -38,31 +38,8 @@ fn get(server: &Served, path: &str) -> String {
     curl(server, "GET", path, None).1
 }
 
-/// Sends a request over a plain socket, and returns the status and the body.
 fn curl(server: &Served, method: &str, path: &str, body: Option<&str>) -> (u16, String) {
-    use std::io::{Read, Write};
-
-    let address = server.address.trim_start_matches("http://");
-    let mut socket = std::net::TcpStream::connect(address).unwrap();
-    let body = body.unwrap_or_default();
-    let request = format!(
-        "{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\ncontent-type: text/markdown\r\n\
-         content-length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    let mut answer = Vec::new();
-    if socket.write_all(request.as_bytes()).is_ok() {
-        let _ = socket.read_to_end(&mut answer);
-    }
-    let answer = String::from_utf8_lossy(&answer).into_owned();
-    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
-    let body = answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
-    let mut body = body.unwrap_or_default();
-    if answer.to_lowercase().contains("transfer-encoding: chunked") {
-        let lines = body.split("\r\n").skip(1).step_by(2);
-        body = lines.collect();
-    }
-    (status.unwrap_or(0), body)
+    request(&server.address, method, path, body.unwrap_or_default())
 }
 
 async fn until(what: &str, mut is_so: impl FnMut() -> bool) {

@@ -12,6 +12,9 @@ mod models;
 mod parts;
 #[cfg(unix)]
 mod program;
+#[cfg(all(unix, feature = "qdrant-edge"))]
+#[path = "../served/request.rs"]
+mod request;
 #[cfg(feature = "qdrant-edge")]
 mod stores;
 #[cfg(unix)]

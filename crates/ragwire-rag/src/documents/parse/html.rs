@@ -42,6 +42,8 @@ const SKIPPED_CLASSES: [&str; 9] = [
     "sphinxsidebar",
     "toc",
 ];
+/// Elements with the whole page or its text. A class of theirs says how the page looks.
+const WHOLE: [&str; 4] = ["html", "body", "main", "article"];
 /// How much text is given to the tree builder between two checks of the tree, in bytes.
 const STEP_BYTES: usize = 1024;
 /// How many of the newest nodes are checked: after `</body>` only the newest may be outside of a
@@ -231,7 +233,7 @@ fn is_skipped(element: &Element) -> bool {
         || element
             .attr("role")
             .is_some_and(|role| SKIPPED_ROLES.contains(&role))
-        || element.classes().any(|class| SKIPPED_CLASSES.contains(&class))
+        || element.classes().any(|class| SKIPPED_CLASSES.contains(&class)) && !WHOLE.contains(&element.name())
         || element.attr("style").is_some_and(hides)
 }
 
@@ -288,6 +290,11 @@ mod tests {
         let parsed = parse(&page, &ParseLimits::default()).unwrap();
         assert_eq!(parsed.title.as_deref(), Some("Birds"));
         check_blocks(&parsed, &[("Birds", text.trim())]);
+        let with_contents = parse(
+            "<body class=toc><p>Before.<div class=toc>1. Owls</div>",
+            &ParseLimits::default(),
+        );
+        check_blocks(&with_contents.unwrap(), &[("", "Before.")]);
         let short = parse(
             "<p>Before.<main>Main.</main><p>After.<footer>No</footer>",
             &ParseLimits::default(),
