@@ -9,6 +9,9 @@ mod keys;
 mod manage;
 mod mistakes;
 mod remote;
+#[cfg(feature = "qdrant")]
+#[path = "../served/request.rs"]
+mod request;
 mod requests;
 #[path = "../served/mod.rs"]
 mod served;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use ragwire_test_support::qdrant::{Double, Reply};
 
-use crate::served::{Served, request};
+use crate::request::request;
+use crate::served::Served;
 
 /// Starts a server whose library is on the double.
 fn host(data: &Path, double: &Double, more: &[&str]) -> Served {

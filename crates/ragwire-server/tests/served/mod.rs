@@ -1,7 +1,6 @@
 //! The program as a separate process, for tests that signal or kill it.
 
 mod command;
-mod request;
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -9,7 +8,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 pub(crate) use command::program;
-pub(crate) use request::request;
 
 /// A server process, killed when it is dropped.
 pub(crate) struct Served {
