@@ -49,6 +49,15 @@ pub fn json<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Result<T,
             message,
         )
     })?;
+    let bad_json = |error: &dyn std::fmt::Display| {
+        Refusal::permanent(
+            StatusCode::BAD_REQUEST,
+            "bad_json",
+            format!("The body is not valid JSON: {error}."),
+        )
+    };
+    // serde_json does not look at the text of members that are not read.
+    std::str::from_utf8(bytes).map_err(|error| bad_json(&error))?;
     // Serde would accept an array for a struct, member by member.
     let read = if bytes.trim_ascii_start().starts_with(b"[") {
         Err(serde_json::Error::custom("an array"))
@@ -63,11 +72,7 @@ pub fn json<T: DeserializeOwned>(headers: &HeaderMap, bytes: &[u8]) -> Result<T,
             "invalid_request",
             format!("The request does not have the expected shape: {error}."),
         ),
-        Err(error) => Refusal::permanent(
-            StatusCode::BAD_REQUEST,
-            "bad_json",
-            format!("The body is not valid JSON: {error}."),
-        ),
+        Err(error) => bad_json(&error),
     })
 }
 
@@ -113,6 +118,19 @@ pub fn media_type(headers: &HeaderMap) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn members_that_are_not_read_have_to_be_json_too() {
+        #[derive(Debug, serde::Deserialize)]
+        struct Empty {}
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+        for body in [&b"{\"a\": \"\xff\"}"[..], b"{\"a\": \"\n\"}", b"{\"a\": 01}"] {
+            let refused = json::<Empty>(&headers, body).unwrap_err();
+            let code = (refused.status.as_u16(), refused.failure.code().to_owned());
+            assert_eq!(code, (400, "bad_json".to_owned()), "{body:?}");
+        }
+        json::<Empty>(&headers, "{\"a\": \"é\"}".as_bytes()).unwrap();
+    }
 
     #[test]
     fn only_plain_json_in_utf_8_is_read() {
