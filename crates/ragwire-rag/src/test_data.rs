@@ -17,6 +17,15 @@ pub(crate) fn check_blocks(parsed: &Parsed, expected: &[(&str, &str)]) {
     assert_eq!(actual, expected);
 }
 
+/// Checks the terms and the texts of all blocks.
+pub(crate) fn check_terms(parsed: &Parsed, expected: &[(&str, &str)]) {
+    let blocks = parsed.blocks.iter();
+    let actual: Vec<_> = blocks
+        .map(|block| (block.term.as_deref().unwrap_or_default(), block.text.as_str()))
+        .collect();
+    assert_eq!(actual, expected);
+}
+
 /// Checks that a parser returns within seconds, with any result, for each piece repeated 100,000
 /// times.
 pub(crate) fn check_returns_soon(

@@ -17,6 +17,9 @@ pub(crate) const MAX_BYTES: usize = 2_000;
 /// needs both sides of a cut.
 pub(crate) const MAX_OVERLAP_BYTES: usize = 240;
 
+/// A chunk is closed before an entry of a definition list that does not fit into it from this size in bytes on.
+const MIN_BEFORE_ENTRY: usize = TARGET_BYTES / 2;
+
 /// The text of a chunk and its position in the document. The library assigns its ID.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -46,14 +49,36 @@ pub(crate) fn chunks(parsed: &Parsed) -> Vec<Piece> {
             text: String::new(),
             repeated: 0,
             last: "",
+            full_from: TARGET_BYTES,
+            term: None,
             fresh: false,
         };
-        for block in blocks {
+        for (at, block) in blocks.iter().enumerate() {
+            if begins_entry(blocks, at) {
+                chunker.entry(entry_bytes(&blocks[at..]));
+            }
             chunker.block(block);
         }
         chunker.close();
     }
     pieces
+}
+
+/// Returns whether an entry of a definition list begins with a block: with the first of its terms.
+fn begins_entry(blocks: &[Block], at: usize) -> bool {
+    let is_after_term = at.checked_sub(1).is_some_and(|before| is_term(&blocks[before]));
+    is_term(&blocks[at]) && !is_after_term
+}
+
+fn is_term(block: &Block) -> bool {
+    block.term.as_ref() == Some(&block.text)
+}
+
+/// Returns the size of the entry at the start of `blocks`.
+fn entry_bytes(blocks: &[Block]) -> usize {
+    let goes_on = |at: usize| at == 0 || (blocks[at].term.is_some() && !begins_entry(blocks, at));
+    let entry = (0..blocks.len()).take_while(|at| goes_on(*at));
+    entry.map(|at| blocks[at].text.len() + 1).sum()
 }
 
 #[derive(Debug)]
@@ -65,13 +90,34 @@ struct Chunker<'a> {
     repeated: usize,
     /// The last sentence added, if it may be repeated.
     last: &'a str,
-    /// Whether `text` holds more than a repeated sentence.
+    /// The size in bytes from which on `text` is full: [`TARGET_BYTES`], and [`MAX_BYTES`] in an entry of a
+    /// definition list that fits.
+    full_from: usize,
+    /// The term that is described, which every chunk of its description begins with.
+    term: Option<&'a str>,
+    /// Whether `text` holds more than what is repeated.
     fresh: bool,
 }
 
 impl<'a> Chunker<'a> {
+    /// Begins a chunk before an entry of a definition list of `bytes`, if it does not fit into the open one.
+    fn entry(&mut self, bytes: usize) {
+        self.full_from = TARGET_BYTES;
+        let is_full = self.text.len() >= TARGET_BYTES;
+        if is_full || (self.text.len() >= MIN_BEFORE_ENTRY && self.text.len() + bytes > MAX_BYTES) {
+            self.close();
+        }
+        if self.text.len() + bytes <= MAX_BYTES {
+            self.full_from = MAX_BYTES;
+        }
+    }
+
     fn block(&mut self, block: &'a Block) {
         let mut between = "\n";
+        if block.term.is_none() {
+            self.full_from = TARGET_BYTES;
+        }
+        self.term = block.term.as_deref().filter(|_| !is_term(block));
         match block.kind {
             BlockKind::Prose => {
                 for sentence in sentences(&block.text) {
@@ -104,13 +150,19 @@ impl<'a> Chunker<'a> {
     fn add(&mut self, between: &str, sentence: &str) {
         let length = self.text.len() + between.len() + sentence.len();
         // A chunk may exceed the target with its last sentence, but never the maximum.
-        if self.fresh && (self.text.len() >= TARGET_BYTES || length > MAX_BYTES) {
+        if self.fresh && (self.text.len() >= self.full_from || length > MAX_BYTES) {
             let repeated = self.last;
             self.close();
-            if repeated.len() + between.len() + sentence.len() <= MAX_BYTES {
-                self.text.push_str(repeated);
-                self.repeated = repeated.len();
+            for part in self.term.into_iter().chain([repeated]) {
+                let with = self.text.len() + part.len() + between.len() + sentence.len() + 1;
+                if !part.is_empty() && with <= MAX_BYTES && !self.text.contains(part) {
+                    if !self.text.is_empty() {
+                        self.text.push('\n');
+                    }
+                    self.text.push_str(part);
+                }
             }
+            self.repeated = self.text.len();
         }
         if !self.text.is_empty() {
             self.text.push_str(between);
@@ -162,6 +214,55 @@ mod tests {
             );
             assert!(piece.text.len() <= MAX_BYTES);
         }
+    }
+
+    /// A definition list with descriptions of so many sentences.
+    fn definitions(descriptions: &[usize]) -> String {
+        let entry = |(number, count): (usize, &usize)| {
+            let text: String = (0..*count)
+                .map(|at| format!("Part {at} says what it is for. "))
+                .collect();
+            format!("<dt>--option-{number}<dd>{text}")
+        };
+        let entries: String = descriptions.iter().enumerate().map(entry).collect();
+        format!("<dl>{entries}</dl>")
+    }
+
+    #[test]
+    fn a_description_that_is_cut_begins_with_its_term() {
+        let pieces = cut("a.html", &definitions(&[150]));
+        assert!(pieces.len() > 2);
+        assert_eq!(pieces[0].repeated, Some(0));
+        for pair in pieces.windows(2) {
+            let last = *sentences(&pair[0].text).last().unwrap();
+            let start = format!("--option-0\n{last}");
+            assert!(pair[1].text.starts_with(&start), "{pair:#?}");
+            assert_eq!(pair[1].repeated, Some(start.len() as u32));
+        }
+    }
+
+    #[test]
+    fn an_entry_that_fits_is_not_cut_and_one_that_does_not_begins_a_chunk() {
+        // About 300, 1,100, 800 and 1,000 bytes.
+        let pieces = cut("a.html", &definitions(&[10, 38, 28, 34]));
+        let starts: Vec<_> = pieces
+            .iter()
+            .map(|piece| piece.text.lines().next().unwrap())
+            .collect();
+        assert_eq!(starts, ["--option-0", "--option-2"], "{pieces:#?}");
+        assert_eq!(
+            pieces[1].repeated,
+            Some(0),
+            "nothing of another entry is repeated"
+        );
+        // The size from which on a chunk is full does not cut an entry.
+        let pieces = cut("a.html", &definitions(&[42, 16, 16]));
+        let starts: Vec<_> = pieces
+            .iter()
+            .map(|piece| piece.text.lines().next().unwrap())
+            .collect();
+        assert_eq!(starts, ["--option-0", "--option-2"]);
+        assert!(pieces[0].text.len() > TARGET_BYTES);
     }
 
     #[test]

@@ -79,6 +79,8 @@ pub(crate) struct Asked {
     subject: HashSet<String>,
     /// How many words X has.
     subject_words: usize,
+    /// The only identifier of a question that asks something about it, such as `worker_threads`, in lower case.
+    identifier: Option<String>,
     /// X itself if it is one word, without marks: `d_k` is `dk` in the text of a PDF.
     symbol: Option<String>,
 }
@@ -96,6 +98,7 @@ impl Asked {
                 .find_map(|start| asked.strip_prefix(start))
         };
         let subject = subject.or_else(starts).unwrap_or_default();
+        let identifier = only_identifier(question).filter(|identifier| subject.trim() != identifier);
         Self {
             quantity: Quantity::of(library, question),
             version: lower.contains("version"),
@@ -104,6 +107,7 @@ impl Asked {
             reason: lower.unicode_words().any(|word| ASKS_FOR_REASON.contains(&word)),
             subject: library.terms_in(subject, language).into_iter().collect(),
             subject_words: subject.unicode_words().count(),
+            identifier,
             symbol: is_one_word(subject).then(|| letters(subject)),
         }
     }
@@ -141,7 +145,10 @@ impl Asked {
     /// Returns whether a heading or a short line is what the question asks about and nothing else: the
     /// text below defines it, as in a glossary or a list of settings.
     pub(crate) fn is_named_by(&self, library: &Library, label: &str, language: Language) -> bool {
-        if self.subject.is_empty() || label.len() > MAX_LABEL_BYTES {
+        if label.len() > MAX_LABEL_BYTES {
+            return false;
+        }
+        if self.subject.is_empty() {
             return false;
         }
         let name = label
@@ -161,6 +168,19 @@ impl Asked {
             let stems: HashSet<String> = library.terms_in(name, language).into_iter().collect();
             stems == self.subject
         })
+    }
+
+    /// Returns whether a short line is the name of the identifier that the question asks something about, alone or
+    /// with its type or value: `max_size (integer)`, `--depth <depth>`. What is asked is said below it.
+    pub(crate) fn is_entry_of(&self, label: &str) -> bool {
+        let name = first_name(label);
+        let rest = label.split_once(name).map_or("", |(_, rest)| rest.trim_start());
+        let is_alone = rest.is_empty() || rest.starts_with(['(', '<', '[', '=', ':', ',']);
+        let is_asked = self
+            .identifier
+            .as_ref()
+            .is_some_and(|asked| name.eq_ignore_ascii_case(asked));
+        is_asked && is_alone && label.len() <= MAX_LABEL_BYTES
     }
 
     /// Returns whether a sentence gives the value of a symbol that the question asks about: `dk = 64`.
@@ -259,6 +279,35 @@ impl Asked {
         let mut after = start[..copula].iter().rev().take_while(|word| !is_own(word));
         names_a_kind(&clause) || after.all(|word| is_generic(word))
     }
+}
+
+/// Returns the identifier of a question that has exactly one, in lower case.
+fn only_identifier(question: &str) -> Option<String> {
+    let words = question
+        .split_whitespace()
+        .map(|word| word.trim_matches(is_beside_name));
+    let mut identifiers = words.filter(|word| is_identifier(word));
+    let identifier = identifiers.next()?.to_ascii_lowercase();
+    identifiers.next().is_none().then_some(identifier)
+}
+
+/// Returns the first word of a label without what is around a name: `--depth` of `--depth <depth>`.
+fn first_name(label: &str) -> &str {
+    let end = label.find(|letter: char| letter.is_whitespace() || "([=:,|".contains(letter));
+    label[..end.unwrap_or(label.len())].trim_matches(is_beside_name)
+}
+
+fn is_beside_name(letter: char) -> bool {
+    !letter.is_alphanumeric() && !"_-".contains(letter)
+}
+
+/// Returns whether a word is the name of something in a program: `worker_threads`, `--depth`, `maxAge`.
+fn is_identifier(word: &str) -> bool {
+    let inner = word.trim_matches('_');
+    let mut pairs = word.chars().zip(word.chars().skip(1));
+    inner.contains('_')
+        || word.starts_with("--")
+        || pairs.any(|(one, next)| one.is_lowercase() && next.is_uppercase())
 }
 
 fn is_copula(word: &str) -> bool {
@@ -492,6 +541,26 @@ mod tests {
             let asked = Asked::of(&library, question, Language::English);
             let is_defined = asked.is_defined_by(&library, sentence, Language::English);
             assert_eq!(is_defined, wanted, "{question} {sentence}");
+        }
+    }
+
+    #[test]
+    fn an_entry_is_of_the_only_identifier_of_a_question() {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        let cases = [
+            ("default max_feathers", "max_feathers (integer)", true),
+            ("what is the default of max_feathers?", "max_feathers", true),
+            ("how long may `--depth` be", "--depth <depth>", true),
+            ("which values has maxAge", "maxAge=<seconds>", true),
+            ("default maxAge", "maxAge 20", false),
+            ("default max_feathers", "max_owls (integer)", false),
+            ("default max_feathers and max_owls", "max_owls", false),
+            ("what is max_feathers", "max_feathers", false),
+            ("default feathers", "feathers", false),
+        ];
+        for (question, label, wanted) in cases {
+            let asked = Asked::of(&library, question, Language::English);
+            assert_eq!(asked.is_entry_of(label), wanted, "{question} {label}");
         }
     }
 

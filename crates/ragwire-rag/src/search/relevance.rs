@@ -37,6 +37,8 @@ const OTHER_LANGUAGE_COST: f32 = 0.5;
 const FRAGMENTS_COST: f32 = 0.15;
 const CHANGES_COST: f32 = 0.5;
 const QUESTIONS_COST: f32 = 0.2;
+/// The coverage of a text that has all words of a question.
+const COMPLETE: f32 = 0.99;
 /// How far apart two neighbouring words of a question may be in a passage.
 const PAIR_DISTANCE: usize = 2;
 /// What the headings and names of lists of changes contain. They name every feature and explain none.
@@ -187,12 +189,25 @@ impl<'a> Passage<'a> {
     fn best_sentence(&self, library: &Library, terms: &[Term], asked: &Asked) -> f32 {
         let (mut covers, mut fits) = (0.0_f32, 0.0_f32);
         let mut defines = asked.is_named_by(library, self.heading, self.language);
+        let mut label: Option<&HashSet<String>> = None;
         for (at, (sentence, stems)) in self.sentences.iter().enumerate() {
+            if is_title(sentence)
+                && self
+                    .sentences
+                    .get(at + 1)
+                    .is_some_and(|(next, _)| next.ends_with('.'))
+            {
+                label = Some(stems);
+            }
             let own = coverage(terms, |term| term.is_in(stems));
             if own == 0.0 || sentence.ends_with('?') {
                 continue;
             }
-            let near = coverage(terms, |term| term.is_in(stems) || term.is_in(&self.headings));
+            let near = coverage(terms, |term| {
+                term.is_in(stems)
+                    || term.is_in(&self.headings)
+                    || label.is_some_and(|label| term.is_in(label))
+            });
             covers = covers.max((own + near) / 2.0);
             fits = fits.max(own * asked.fit(library, sentence));
             defines = defines
@@ -201,9 +216,34 @@ impl<'a> Passage<'a> {
                     && is_title(sentence)
                     && asked.is_named_by(library, sentence, self.language));
         }
-        let defines = f32::from(u8::from(defines));
+        let defines = f32::from(u8::from(defines || self.has_entry(terms, asked)));
         let kind_share = if asked.is_count() { COUNT_SHARE } else { KIND_SHARE };
         SENTENCE_SHARE * covers + kind_share * fits + DEFINITION_SHARE * defines
+    }
+
+    /// Returns whether an entry of the identifier that is asked about has all words of the question, and its name alone
+    /// has not.
+    fn has_entry(&self, terms: &[Term], asked: &Asked) -> bool {
+        let begins = |at: usize| {
+            let is_sentence = |at: usize| {
+                self.sentences
+                    .get(at)
+                    .is_some_and(|(text, _)| text.ends_with('.'))
+            };
+            is_title(self.sentences[at].0) && is_sentence(at + 1)
+        };
+        (0..self.sentences.len())
+            .filter(|at| asked.is_entry_of(self.sentences[*at].0) && begins(*at))
+            .any(|at| {
+                if coverage(terms, |term| term.is_in(&self.sentences[at].1)) >= COMPLETE {
+                    return false;
+                }
+                let end = (at + 1..self.sentences.len())
+                    .find(|at| begins(*at))
+                    .unwrap_or(self.sentences.len());
+                let entry = &self.sentences[at..end];
+                coverage(terms, |term| entry.iter().any(|(_, stems)| term.is_in(stems))) >= COMPLETE
+            })
     }
 
     /// Returns the share of the question that the longest run of its words has, beyond a single word.
@@ -304,6 +344,19 @@ mod tests {
             "# Other\n\nA package. To hold a package, hold the package hold.",
         );
         assert_eq!(first(&[mentions, asked], "how do i hold a package"), "faq.md");
+    }
+
+    #[test]
+    fn the_entry_of_an_identifier_is_before_what_mentions_it() {
+        let entry = (
+            "options.html",
+            "<dl><dt>max_feathers (integer)<dd>Sets how many a bird may have. The default is 100.</dl>",
+        );
+        let mentions = (
+            "owls.html",
+            "<p>The default of an owl is less than max_feathers, and max_feathers is less than all.",
+        );
+        assert_eq!(first(&[mentions, entry], "default max_feathers"), "options.html");
     }
 
     #[test]

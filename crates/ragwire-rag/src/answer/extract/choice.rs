@@ -27,6 +27,8 @@ pub(super) struct Candidate {
     pub(super) says_what: bool,
     /// Whether it counts what the question asks to count.
     pub(super) counts: bool,
+    /// Whether it is the entry of the identifier that is asked about, with all words of the question.
+    pub(super) answers_entry: bool,
     pub(super) worth: f32,
 }
 

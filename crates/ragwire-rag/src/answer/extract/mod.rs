@@ -18,7 +18,7 @@ use std::ops::Range;
 
 use self::about::about_quotes;
 use self::choice::{Candidate, without_repetition};
-use self::segments::{Segment, segments};
+use self::segments::{Segment, begins_entry, names_entry, segments};
 use crate::search::about::AboutDocument;
 use crate::search::analyzer::Language;
 use crate::search::asked::Asked;
@@ -48,6 +48,9 @@ const QUOTE_BYTES: usize = 450;
 const ENOUGH_BYTES: usize = 300;
 /// A listing is quoted to its end up to this length.
 const LISTING_BYTES: usize = 700;
+/// An entry of a list, such as an option with its description, is quoted up to the last of the question's words that
+/// it has within this length.
+const ENTRY_BYTES: usize = 1_000;
 /// In a passage of so few sentences, one that has all words of the question is quoted alone.
 const FEW_SENTENCES: usize = 3;
 /// The coverage of a sentence that has all words of a question.
@@ -260,6 +263,10 @@ pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Ne
     if candidates.iter().any(|candidate| candidate.counts) {
         candidates.retain(|candidate| candidate.counts);
     }
+    // The entry of the option that is asked about answers, and not that of another one that mentions it.
+    if candidates.iter().any(|candidate| candidate.answers_entry) {
+        candidates.retain(|candidate| candidate.answers_entry);
+    }
     // The sort is stable: equal worth keeps the order of the hits.
     candidates.sort_by(|a, b| b.worth.total_cmp(&a.worth));
     let mut quoted = without_repetition(candidates);
@@ -435,8 +442,14 @@ impl Reader<'_> {
                 // The order of the hits does not know where the definition is.
                 worth += rank_worth(0) - rank;
             }
-            let defines =
-                is_defined || (from < to && segment.is_title() && is_name(segment.text)) || is_entry;
+            let answers_entry = names_entry(&segments, from)
+                && self.asked.is_entry_of(segment.text)
+                && covered[from] < COMPLETE
+                && own >= COMPLETE;
+            let defines = is_defined
+                || (from < to && segment.is_title() && is_name(segment.text))
+                || is_entry
+                || answers_entry;
             if says_what {
                 worth += SAID_WORTH;
             } else if defines {
@@ -484,9 +497,29 @@ impl Reader<'_> {
                 defines,
                 says_what,
                 counts,
+                answers_entry,
                 worth: worth * share,
             });
         }
+    }
+
+    /// Returns the last segment that an entry of a list needs so that it has all words of the question that it has
+    /// within reach.
+    fn complete_at(&self, segments: &[Segment<'_>], stems: &[HashSet<String>], from: usize) -> usize {
+        let mut held = stems[from].clone();
+        let mut needed = from;
+        for at in from + 1..segments.len() {
+            let is_far = segments[at].end - segments[from].start > ENTRY_BYTES;
+            if is_far || (at > from + 1 && begins_entry(segments, at)) {
+                break;
+            }
+            let before = self.covered(&held);
+            held.extend(stems[at].iter().cloned());
+            if self.covered(&held) > before {
+                needed = at;
+            }
+        }
+        needed
     }
 
     /// Returns the last segment of the quote that begins with segment `from`, and its stems.
@@ -499,6 +532,15 @@ impl Reader<'_> {
     ) -> (usize, HashSet<String>) {
         let mut held = stems[from].clone();
         let mut to = from;
+        let in_entry = segments[from].is_title()
+            || from
+                .checked_sub(1)
+                .is_some_and(|before| segments[before].is_title());
+        let complete_at = if in_entry {
+            self.complete_at(segments, stems, from)
+        } else {
+            from
+        };
         let has_all = |held: &HashSet<String>| self.covered(held) >= COMPLETE || nears[from] >= ANSWERS;
         while let Some(next) = segments.get(to + 1) {
             let (last, bytes) = (&segments[to], segments[to].end - segments[from].start);
@@ -507,7 +549,10 @@ impl Reader<'_> {
             if next.is_footnote() && next.line != last.line {
                 break;
             }
-            if with > QUOTE_BYTES && !(in_listing && with <= LISTING_BYTES) {
+            if begins_entry(segments, to + 1) && to + 1 > from + usize::from(in_entry) {
+                break;
+            }
+            if with > QUOTE_BYTES && to >= complete_at && !(in_listing && with <= LISTING_BYTES) {
                 break;
             }
             let is_complete = !last.leads_in() && !last.is_question() && has_all(&held);

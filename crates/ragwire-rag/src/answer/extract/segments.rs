@@ -33,6 +33,10 @@ impl Segment<'_> {
         self.kind == LineKind::Prose && self.text.ends_with(':')
     }
 
+    pub(super) fn is_sentence(&self) -> bool {
+        self.kind == LineKind::Prose && self.text.ends_with('.')
+    }
+
     /// Returns whether it is a short line that is not a sentence: a heading, a name, an item.
     pub(super) fn is_title(&self) -> bool {
         is_title(self.text)
@@ -116,6 +120,19 @@ pub(super) fn segments(text: &str) -> Vec<Segment<'_>> {
         start += content.len() + 1;
     }
     found
+}
+
+/// Returns whether a segment names what the sentence below it describes, as a heading or the name of an option does.
+pub(super) fn names_entry(segments: &[Segment<'_>], at: usize) -> bool {
+    segments[at].is_title() && segments.get(at + 1).is_some_and(Segment::is_sentence)
+}
+
+/// Returns whether an entry of a list begins with a segment, after a sentence of the one before.
+pub(super) fn begins_entry(segments: &[Segment<'_>], at: usize) -> bool {
+    let is_after_sentence = at
+        .checked_sub(1)
+        .is_some_and(|before| segments[before].is_sentence());
+    is_after_sentence && names_entry(segments, at)
 }
 
 #[cfg(test)]

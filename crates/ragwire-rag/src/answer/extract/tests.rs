@@ -282,3 +282,23 @@ fn more_has_to_be_covered_the_more_passages_there_are() {
         assert!((for_size(passages) - more).abs() < 1e-6, "{passages}");
     }
 }
+
+#[test]
+fn an_option_is_quoted_with_its_name_up_to_what_is_asked_and_no_further() {
+    let filler = "It applies to each feather of the bird that is counted here. ".repeat(7);
+    let page = format!(
+        "<dl><dt>beak_size (integer)<dd>Sets the size of the beak. The default is 5, \
+         unless max_feathers is set.<dt>max_feathers (integer)<dd>Sets how many feathers a bird may have. {filler}\
+         The default is 100.<dt>max_owls (integer)<dd>Sets how many owls there may be. The default is 3. It must be less \
+         than max_feathers.</dl>"
+    );
+    let library = library("options.html", page.as_bytes());
+    for question in ["default max_feathers", "what is the default of max_feathers?"] {
+        let answer = answer(&library, question);
+        assert!(
+            answer.contains("max_feathers (integer)\nSets how many"),
+            "{question}: {answer}"
+        );
+        assert!(answer.ends_with("The default is 100."), "{question}: {answer}");
+    }
+}

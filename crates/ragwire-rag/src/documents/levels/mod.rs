@@ -29,7 +29,7 @@ pub(crate) const MAX_SECTION_BYTES: usize = 6_000;
 pub(crate) const MIN_SENTENCE_BYTES: usize = 20;
 /// Incremented whenever the same document gives different pieces or chunks than before, so that an
 /// index can detect that it is out of date.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// A section with the passages and sentences it contains.
 #[derive(Clone, Debug, PartialEq, Eq)]

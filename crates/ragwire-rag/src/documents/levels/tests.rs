@@ -43,6 +43,7 @@ fn block(heading: Option<&str>, page: Option<u32>, kind: BlockKind, text: &str) 
     Block {
         heading: heading.map(str::to_owned),
         page,
+        term: None,
         kind,
         text: text.to_owned(),
     }
@@ -259,9 +260,18 @@ fn documents() -> impl Strategy<Value = Parsed> {
     });
     prop::collection::vec(block, 1..20).prop_map(|blocks| {
         let mut page = 1;
+        let mut term: Option<String> = None;
         let place = |(kind, text, heading, turn): (BlockKind, String, Option<&str>, u8)| {
             page += u32::from(turn);
-            block_of(kind, &text, heading, page)
+            let mut block = block_of(kind, &text, heading, page);
+            // A short paragraph is the term of what follows it, up to the next page.
+            if kind == BlockKind::Prose && block.text.len() < 50 {
+                term = Some(block.text.clone());
+            }
+            block.term = term
+                .take_if(|_| turn == 0)
+                .inspect(|kept| term = Some(kept.clone()));
+            block
         };
         document_of(blocks.into_iter().map(place).collect())
     })

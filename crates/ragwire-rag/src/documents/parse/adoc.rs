@@ -37,6 +37,8 @@ pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseErr
         blocks: Blocks::new(limits),
         open: String::new(),
         inside: Inside::Text,
+        in_definitions: false,
+        after_gap: false,
     };
     for line in text.lines() {
         reader.line(line.trim_end())?;
@@ -73,6 +75,10 @@ struct Reader {
     /// The open paragraph, listing or comment.
     open: String,
     inside: Inside,
+    /// Whether a definition list is open.
+    in_definitions: bool,
+    /// Whether the last line was empty.
+    after_gap: bool,
 }
 
 impl Reader {
@@ -93,10 +99,13 @@ impl Reader {
     fn text(&mut self, line: &str) -> Result<(), ParseError> {
         let is_fence = |mark: char| line.len() >= 4 && line.chars().all(|c| c == mark);
         if line.is_empty() {
+            self.after_gap = true;
             return self.flush();
         }
+        let after_gap = std::mem::take(&mut self.after_gap);
         if let Some((level, heading)) = heading(line) {
             self.flush()?;
+            self.close_definitions();
             self.blocks.heading(level, &inline(heading));
             return Ok(());
         }
@@ -126,9 +135,30 @@ impl Reader {
         if is_item {
             self.flush()?;
         }
+        if let Some((term, description)) = definition(content)
+            && (self.open.is_empty() || self.in_definitions)
+        {
+            self.flush()?;
+            if !std::mem::replace(&mut self.in_definitions, true) {
+                self.blocks.open_definitions();
+            }
+            self.blocks.term(&inline(term))?;
+            self.open.push_str(description);
+            self.open.push('\n');
+            return Ok(());
+        }
+        if after_gap && !is_item && !line.starts_with(char::is_whitespace) {
+            self.close_definitions();
+        }
         self.open.push_str(content);
         self.open.push('\n');
         Ok(())
+    }
+
+    fn close_definitions(&mut self) {
+        if std::mem::take(&mut self.in_definitions) {
+            self.blocks.close_definitions();
+        }
     }
 
     /// Ends what is not text.
@@ -193,6 +223,13 @@ fn heading(line: &str) -> Option<(u8, &str)> {
     let text = line.trim_start_matches('=');
     let level = line.len() - text.len();
     ((1..=6).contains(&level) && text.starts_with(' ')).then(|| (level as u8, text.trim()))
+}
+
+/// Returns the term and the beginning of its description: `--depth:: How deep.`
+fn definition(line: &str) -> Option<(&str, &str)> {
+    let (term, description) = line.split_once("::")?;
+    let ends = description.is_empty() || description.starts_with(' ');
+    (ends && !term.trim().is_empty()).then(|| (term.trim(), description.trim_start()))
 }
 
 fn is_name(name: &str) -> bool {
@@ -277,7 +314,46 @@ fn inline(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_data::{check_blocks, check_returns_soon};
+    use crate::test_data::{check_blocks, check_returns_soon, check_terms};
+
+    #[test]
+    fn a_description_has_its_term() {
+        let text = "\
+--all::
+  All of them.
++
+Each.
+
+--none:: None.
+--some:: Some
+  of them.
+
+After std::fmt is used.
+
+:name: value
+last:: Last.
+
+== Next
+
+Text.
+";
+        check_terms(
+            &parse(text, &ParseLimits::default()).unwrap(),
+            &[
+                ("--all", "--all"),
+                ("--all", "All of them."),
+                ("--all", "Each."),
+                ("--none", "--none"),
+                ("--none", "None."),
+                ("--some", "--some"),
+                ("--some", "Some of them."),
+                ("", "After std::fmt is used."),
+                ("last", "last"),
+                ("last", "Last."),
+                ("", "Text."),
+            ],
+        );
+    }
 
     #[test]
     fn structure_is_kept() {
@@ -361,6 +437,8 @@ snake_case_word and 2 * 3 * 4 stay.
             "* ",
             "|a\n",
             "**a",
+            "a::\n",
+            "a:: b\n",
         ];
         check_returns_soon(parse, &pieces);
     }

@@ -4,6 +4,8 @@ use super::{Block, BlockKind, ParseError, ParseLimits};
 
 /// The longest heading in bytes. It is repeated in every chunk below it.
 const MAX_HEADING_BYTES: usize = 160;
+/// The longest term in bytes that is kept with its description.
+const MAX_TERM_BYTES: usize = 160;
 /// The separator between two headings of a path.
 const SEPARATOR: &str = " > ";
 
@@ -14,6 +16,8 @@ pub(super) struct Blocks {
     /// at most.
     headings: Vec<(u8, String)>,
     first_level: Vec<String>,
+    /// The last term of each open definition list, the innermost list last.
+    terms: Vec<Option<String>>,
     blocks: Vec<Block>,
     /// Sum of `blocks[..].text.len()`, at most `limits.max_text_bytes`.
     text_bytes: usize,
@@ -25,6 +29,7 @@ impl Blocks {
             limits: *limits,
             headings: Vec::new(),
             first_level: Vec::new(),
+            terms: Vec::new(),
             blocks: Vec::new(),
             text_bytes: 0,
         }
@@ -56,6 +61,28 @@ impl Blocks {
         }
     }
 
+    /// Opens a definition list within the open ones.
+    pub(super) fn open_definitions(&mut self) {
+        self.terms.push(None);
+    }
+
+    /// Adds a term of the innermost definition list. The blocks up to the next term, or to the end of the
+    /// list, describe it.
+    pub(super) fn term(&mut self, text: &str) -> Result<(), ParseError> {
+        let text = prose(text);
+        if let Some(term) = self.terms.last_mut()
+            && !text.is_empty()
+        {
+            *term = Some(text.clone()).filter(|term| term.len() <= MAX_TERM_BYTES);
+        }
+        self.push(BlockKind::Prose, None, &text)
+    }
+
+    /// Closes the innermost definition list.
+    pub(super) fn close_definitions(&mut self) {
+        self.terms.pop();
+    }
+
     /// Adds a block. A block without text is skipped.
     pub(super) fn push(&mut self, kind: BlockKind, page: Option<u32>, text: &str) -> Result<(), ParseError> {
         let text = match kind {
@@ -85,6 +112,7 @@ impl Blocks {
         self.blocks.push(Block {
             heading,
             page,
+            term: self.terms.last().cloned().flatten(),
             kind,
             text,
         });

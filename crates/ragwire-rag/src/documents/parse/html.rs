@@ -31,7 +31,7 @@ const INLINE: [&str; 35] = [
 ];
 /// Classes of what belongs to the page and not to its text: the sign behind a heading that links to it, and
 /// what DocBook and Sphinx put around each page.
-const SKIPPED_CLASSES: [&str; 9] = [
+const SKIPPED_CLASSES: [&str; 11] = [
     "headerlink",
     "header-anchor",
     "anchor-link",
@@ -41,6 +41,8 @@ const SKIPPED_CLASSES: [&str; 9] = [
     "navfooter",
     "sphinxsidebar",
     "toc",
+    "id_link",
+    "permalink",
 ];
 /// Elements with the whole page or its text. A class of theirs says how the page looks.
 const WHOLE: [&str; 4] = ["html", "body", "main", "article"];
@@ -148,6 +150,10 @@ struct Reader {
     /// How many `pre` elements are open.
     listings: usize,
     in_title: bool,
+    /// Whether a term of a definition list is open.
+    in_term: bool,
+    /// How many lists of fields are open.
+    field_lists: usize,
 }
 
 impl Reader {
@@ -159,6 +165,8 @@ impl Reader {
             skipped: 0,
             listings: 0,
             in_title: false,
+            in_term: false,
+            field_lists: 0,
         }
     }
 
@@ -180,6 +188,14 @@ impl Reader {
                 } else if !INLINE.contains(&name) {
                     self.flush()?;
                 }
+                if self.skipped == 0 && name == "dl" {
+                    if is_field_list(element) {
+                        self.field_lists += 1;
+                    } else {
+                        self.blocks.open_definitions();
+                    }
+                }
+                self.in_term |= self.skipped == 0 && self.field_lists == 0 && name == "dt";
                 self.listings += usize::from(name == "pre");
             }
             _ => {}
@@ -200,14 +216,30 @@ impl Reader {
                 self.blocks.heading(level, &self.text);
             }
             self.text.clear();
+        } else if name == "dt" && self.in_term {
+            self.in_term = false;
+            self.blocks.term(&self.text)?;
+            self.text.clear();
         } else if !matches!(name, "td" | "th" | "br") && !INLINE.contains(&name) {
             self.flush()?;
+        }
+        if name == "dl" && self.skipped == 0 && !is_skipped(element) {
+            if is_field_list(element) {
+                self.field_lists -= 1;
+            } else {
+                self.blocks.close_definitions();
+            }
         }
         self.listings -= usize::from(name == "pre");
         Ok(())
     }
 
     fn flush(&mut self) -> Result<(), ParseError> {
+        // A paragraph within a term does not end it.
+        if self.in_term {
+            self.text.push('\n');
+            return Ok(());
+        }
         let kind = if self.listings > 0 {
             BlockKind::Listing
         } else {
@@ -224,6 +256,12 @@ fn heading_level(name: &str) -> Option<u8> {
         [b'h', level @ b'1'..=b'6'] => Some(level - b'0'),
         _ => None,
     }
+}
+
+/// Returns whether a list has the fields of a function in Sphinx, such as its parameters, which describe the
+/// function and are no terms.
+fn is_field_list(list: &Element) -> bool {
+    list.classes().any(|class| class == "field-list")
 }
 
 fn is_skipped(element: &Element) -> bool {
@@ -249,7 +287,7 @@ fn hides(style: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_data::{check_blocks, check_returns_soon};
+    use crate::test_data::{check_blocks, check_returns_soon, check_terms};
     use std::time::Instant;
 
     #[test]
@@ -277,6 +315,35 @@ mod tests {
                 ("Guide one > Install", "tail"),
             ],
         );
+    }
+
+    #[test]
+    fn a_description_has_its_term() {
+        let page = "<p>Before.<dl><dt>--a<dt><p>--all</p><dd><p>All.<p>Each.\
+            <dl class=field-list><dt>Fields<dd>owl</dl>\
+            <dl><dt>inner<dd>Deep.</dl><p>Still.\
+            <dt hidden>no<dt>--none<dd>None.</dl><dl class=toc><dt>no</dl><p>After.";
+        check_terms(
+            &parse(page, &ParseLimits::default()).unwrap(),
+            &[
+                ("", "Before."),
+                ("--a", "--a"),
+                ("--all", "--all"),
+                ("--all", "All."),
+                ("--all", "Each."),
+                ("--all", "Fields"),
+                ("--all", "owl"),
+                ("inner", "inner"),
+                ("inner", "Deep."),
+                ("--all", "Still."),
+                ("--none", "--none"),
+                ("--none", "None."),
+                ("", "After."),
+            ],
+        );
+        let long = format!("<dl><dt>short<dd>One.<dt>{}<dd>Two.</dl>", "x".repeat(161));
+        let parsed = parse(&long, &ParseLimits::default()).unwrap();
+        assert_eq!(parsed.blocks[3].term, None, "a long term is not kept");
     }
 
     #[test]
@@ -318,6 +385,10 @@ mod tests {
             "<x",
             "</p>",
             "&lt",
+            "<dl>",
+            "<dt>x",
+            "<dl><dt>x<dd>",
+            "<dl class=field-list><dt>",
             "<!--",
         ];
         check_returns_soon(parse, &pieces);

@@ -71,6 +71,7 @@ impl Reader {
             | Options::ENABLE_STRIKETHROUGH
             | Options::ENABLE_TASKLISTS
             | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS
+            | Options::ENABLE_DEFINITION_LIST
             | Options::ENABLE_PLUSES_DELIMITED_METADATA_BLOCKS;
         let limits = self.limits;
         for event in Parser::new_ext(text, options) {
@@ -123,6 +124,9 @@ impl Reader {
             _ => Container::Prose,
         };
         self.flush()?;
+        if matches!(tag, Tag::DefinitionList) {
+            self.blocks.open_definitions();
+        }
         self.container = container;
         Ok(())
     }
@@ -148,6 +152,14 @@ impl Reader {
                     self.blocks.push(block.kind, None, &block.text)?;
                 }
             }
+            TagEnd::DefinitionListTitle => {
+                self.blocks.term(&self.open)?;
+                self.open.clear();
+            }
+            TagEnd::DefinitionList => {
+                self.flush()?;
+                self.blocks.close_definitions();
+            }
             TagEnd::TableCell | TagEnd::Link | TagEnd::Image => return Ok(()),
             TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough => return Ok(()),
             TagEnd::Superscript | TagEnd::Subscript => return Ok(()),
@@ -172,7 +184,7 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_data::{check_blocks, check_returns_soon};
+    use crate::test_data::{check_blocks, check_returns_soon, check_terms};
 
     #[test]
     fn structure_is_kept() {
@@ -194,6 +206,23 @@ mod tests {
                 ("Guide one > Install", "fn a() {}\n\nfn b() {}"),
                 ("Guide one > Install", "From html."),
                 ("Guide one > Setext", "Quoted."),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_description_has_its_term() {
+        let text = "Before.\n\n`--all`\n: All of them.\n\n    Each.\n\n`--none`\n: None.\n\nAfter.\n";
+        check_terms(
+            &parse(text, &ParseLimits::default()).unwrap(),
+            &[
+                ("", "Before."),
+                ("--all", "--all"),
+                ("--all", "All of them."),
+                ("--all", "Each."),
+                ("--none", "--none"),
+                ("--none", "None."),
+                ("", "After."),
             ],
         );
     }

@@ -83,6 +83,9 @@ pub struct Block {
     /// The page it begins on, counted from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<u32>,
+    /// The term of a definition list that it is or describes, such as the name of an option. At most 160 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub term: Option<String>,
     /// How its text is cut into chunks.
     pub kind: BlockKind,
     /// Clean text without control characters, except line feed and tab in a listing.

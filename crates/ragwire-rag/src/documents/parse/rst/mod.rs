@@ -40,6 +40,30 @@ const SKIPPED: [&str; 14] = [
     "currentmodule",
     "sectionauthor",
 ];
+/// Directives whose argument names what their content describes.
+const DESCRIPTIONS: [&str; 21] = [
+    "attribute",
+    "class",
+    "cmdoption",
+    "confval",
+    "data",
+    "decorator",
+    "describe",
+    "directive",
+    "envvar",
+    "exception",
+    "function",
+    "macro",
+    "method",
+    "module",
+    "object",
+    "option",
+    "property",
+    "setting",
+    "staticmethod",
+    "type",
+    "var",
+];
 /// The fewest marks below a heading.
 const MIN_ADORNMENT: usize = 3;
 
@@ -51,6 +75,7 @@ pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseErr
         blocks: Blocks::new(limits),
         open: String::new(),
         adornments: Vec::new(),
+        terms: Vec::new(),
     };
     while reader.at < lines.len() {
         reader.line()?;
@@ -68,6 +93,8 @@ struct Reader<'a> {
     open: String,
     /// The marks of headings, and whether they are above the text too, in the order of their levels.
     adornments: Vec<(char, bool)>,
+    /// The indentation of the terms whose descriptions are open, the innermost last.
+    terms: Vec<usize>,
 }
 
 impl<'a> Reader<'a> {
@@ -81,6 +108,11 @@ impl<'a> Reader<'a> {
         if trimmed.is_empty() {
             self.at += 1;
             return self.flush();
+        }
+        while self.terms.last().is_some_and(|outer| indent(line) <= *outer) {
+            self.flush()?;
+            self.terms.pop();
+            self.blocks.close_definitions();
         }
         if self.heading()? {
             return Ok(());
@@ -115,6 +147,12 @@ impl<'a> Reader<'a> {
             content
         };
         let content = if content == ":" { "" } else { content };
+        let next = self.peek(0);
+        let is_described =
+            !next.is_empty() && indent(next) > indent(line) && !content.starts_with([':', '|']);
+        if is_described && !marker && self.open.is_empty() {
+            return self.term(content, indent(line));
+        }
         self.open.push_str(content);
         self.open.push('\n');
         if is_before_listing {
@@ -203,12 +241,22 @@ impl<'a> Reader<'a> {
             };
         }
         self.options(outer);
-        // A note, or what an API describes: its content is text.
+        if DESCRIPTIONS.contains(&name) && !argument.is_empty() {
+            return self.term(argument, outer);
+        }
+        // A note: its content is text.
         if !argument.is_empty() && name != "figure" {
             self.open.push_str(argument);
             self.open.push('\n');
         }
         Ok(())
+    }
+
+    /// Adds a term. What is indented further than `outer` describes it.
+    fn term(&mut self, text: &str, outer: usize) -> Result<(), ParseError> {
+        self.terms.push(outer);
+        self.blocks.open_definitions();
+        self.blocks.term(&inline(text))
     }
 
     /// Skips the options of a directive, `:name: value`.
@@ -394,7 +442,49 @@ fn list_item(line: &str) -> (bool, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_data::{check_blocks, check_returns_soon};
+    use crate::test_data::{check_blocks, check_returns_soon, check_terms};
+
+    #[test]
+    fn a_description_has_its_term() {
+        let text = "\
+.. option:: --all
+
+   All of them.
+
+   Each.
+
+   inner
+      Deep.
+
+``--none``
+    None.
+
+    - first
+      goes on
+After.
+
+.. note:: Read this.
+
+- item
+  goes on
+";
+        check_terms(
+            &parse(text, &ParseLimits::default()).unwrap(),
+            &[
+                ("--all", "--all"),
+                ("--all", "All of them."),
+                ("--all", "Each."),
+                ("inner", "inner"),
+                ("inner", "Deep."),
+                ("--none", "--none"),
+                ("--none", "None."),
+                ("--none", "first goes on"),
+                ("", "After."),
+                ("", "Read this."),
+                ("", "item goes on"),
+            ],
+        );
+    }
 
     #[test]
     fn structure_is_kept() {
