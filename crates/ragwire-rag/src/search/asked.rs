@@ -170,16 +170,24 @@ impl Asked {
         })
     }
 
+    /// Returns whether the question asks something about an identifier.
+    pub(crate) fn has_identifier(&self) -> bool {
+        self.identifier.is_some()
+    }
+
     /// Returns whether a short line is the name of the identifier that the question asks something about, alone or
     /// with its type or value: `max_size (integer)`, `--depth <depth>`. What is asked is said below it.
     pub(crate) fn is_entry_of(&self, label: &str) -> bool {
-        let name = first_name(label);
+        // `--[no-]color` names two options.
+        let label = label.replace("[no-]", "");
+        let name = first_name(&label);
         let rest = label.split_once(name).map_or("", |(_, rest)| rest.trim_start());
-        let is_alone = rest.is_empty() || rest.starts_with(['(', '<', '[', '=', ':', ',']);
-        let is_asked = self
-            .identifier
-            .as_ref()
-            .is_some_and(|asked| name.eq_ignore_ascii_case(asked));
+        let is_alone = rest.is_empty()
+            || rest.starts_with(['(', '<', '[', '=', ':', ','])
+            || GENERIC_NOUNS.contains(&rest.to_lowercase().as_str());
+        let is_asked = self.identifier.as_ref().is_some_and(|asked| {
+            name.eq_ignore_ascii_case(asked) || name.eq_ignore_ascii_case(&asked.replace("--no-", "--"))
+        });
         is_asked && is_alone && label.len() <= MAX_LABEL_BYTES
     }
 
@@ -281,14 +289,24 @@ impl Asked {
     }
 }
 
-/// Returns the identifier of a question that has exactly one, in lower case.
+/// Returns the identifier of a question that has exactly one, in lower case. Words with a hyphen or a point, which may
+/// be of the language, count if no other word is one.
 fn only_identifier(question: &str) -> Option<String> {
-    let words = question
-        .split_whitespace()
-        .map(|word| word.trim_matches(is_beside_name));
-    let mut identifiers = words.filter(|word| is_identifier(word));
-    let identifier = identifiers.next()?.to_ascii_lowercase();
-    identifiers.next().is_none().then_some(identifier)
+    let words = || {
+        question
+            .split_whitespace()
+            .map(|word| word.trim_matches(is_beside_name))
+    };
+    let only = |is_name: fn(&str) -> bool| {
+        let mut names = words().filter(|word| is_name(word));
+        names.next().filter(|_| names.next().is_none())
+    };
+    if words().any(is_identifier) {
+        only(is_identifier)
+    } else {
+        only(is_joined)
+    }
+    .map(str::to_ascii_lowercase)
 }
 
 /// Returns the first word of a label without what is around a name: `--depth` of `--depth <depth>`.
@@ -308,6 +326,17 @@ fn is_identifier(word: &str) -> bool {
     inner.contains('_')
         || word.starts_with("--")
         || pairs.any(|(one, next)| one.is_lowercase() && next.is_uppercase())
+}
+
+/// Returns whether letters are joined by a hyphen or a point: `allow-query`, `core.editor`.
+fn is_joined(word: &str) -> bool {
+    let letters: Vec<char> = word.chars().collect();
+    letters.windows(3).any(|three| {
+        let [before, mark, after] = three else {
+            return false;
+        };
+        before.is_alphanumeric() && matches!(mark, '-' | '.') && after.is_alphabetic()
+    })
 }
 
 fn is_copula(word: &str) -> bool {
@@ -553,6 +582,13 @@ mod tests {
             ("how long may `--depth` be", "--depth <depth>", true),
             ("which values has maxAge", "maxAge=<seconds>", true),
             ("default maxAge", "maxAge 20", false),
+            ("default allow-query", "allow-query", true),
+            ("default core.editor", "core.editor", true),
+            // A word with an underscore is a name for sure, and one with a hyphen may be a word.
+            ("default max_feathers in read-only mode", "max_feathers", true),
+            ("where can i use AuthName", "AuthName Directive", true),
+            ("default --no-color", "--[no-]color", true),
+            ("default --color", "--[no-]color", true),
             ("default max_feathers", "max_owls (integer)", false),
             ("default max_feathers and max_owls", "max_owls", false),
             ("what is max_feathers", "max_feathers", false),

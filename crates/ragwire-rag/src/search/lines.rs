@@ -46,8 +46,10 @@ pub(crate) fn line_kinds(text: &str) -> Vec<LineKind> {
     let mut kinds: Vec<LineKind> = lines.iter().map(|line| LineKind::of(line)).collect();
     let hardly_prose: Vec<bool> = lines.iter().map(|line| is_hardly_prose(line)).collect();
     let mut join = |at: usize, beside: Option<usize>| {
-        let is_code = beside.is_some_and(|beside| kinds.get(beside) == Some(&LineKind::Code));
-        if kinds[at] == LineKind::Prose && is_code && hardly_prose[at] {
+        let is_code = |at: Option<usize>| at.is_some_and(|at| kinds.get(at) == Some(&LineKind::Code));
+        // The name of an option stands between a listing and its description.
+        let is_within = !names_option(lines[at]) || (is_code(at.checked_sub(1)) && is_code(Some(at + 1)));
+        if kinds[at] == LineKind::Prose && is_code(beside) && is_within && hardly_prose[at] {
             kinds[at] = LineKind::Code;
         }
     };
@@ -68,7 +70,28 @@ impl LineKind {
     }
 }
 
+/// Returns whether a line is the name of an option of a program, with its values: `-o <file>`.
+pub(crate) fn names_option(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let first = words.next().unwrap_or_default();
+    let is_option = |word: &str| {
+        let name = word.trim_start_matches('-');
+        (1..=2).contains(&(word.len() - name.len()))
+            && name.starts_with(|letter: char| letter.is_alphabetic() || letter == '[')
+    };
+    let is_value = |word: &&str| !word.starts_with(['-', '<', '[', '(', '.', '|']);
+    line.len() <= MAX_TITLE_BYTES
+        && is_option(first)
+        && ![first, line.trim_end()]
+            .iter()
+            .any(|part| part.ends_with([':', '.', '!', '?', ';', '\\']))
+        && words.filter(is_value).count() <= 1
+}
+
 fn is_code(line: &str) -> bool {
+    if names_option(line) {
+        return false;
+    }
     // The lines of paragraphs are trimmed, those of listings are not.
     if line.starts_with([' ', '\t']) || CODE_STARTS.iter().any(|start| line.starts_with(start)) {
         return true;
@@ -166,8 +189,34 @@ mod tests {
             ("Robins sing at dawn.", false),
             ("    return 1", false),
             ("a | b", false),
+            ("--track[=(direct|inherit)]", true),
         ] {
             assert_eq!(is_title(line), wanted, "{line}");
         }
+    }
+
+    #[test]
+    fn names_of_options_are_no_code() {
+        for (line, wanted) in [
+            ("-q", true),
+            ("--depth=<n>", true),
+            ("-o <file> --output=<file>", true),
+            ("-j njobs", true),
+            ("--[no-]color", true),
+            ("-", false),
+            ("- an item", false),
+            ("---", false),
+            ("-1 is no limit", false),
+            ("-bash: no such file", false),
+            ("-Subproject commit 3f356705649b", false),
+            ("--verbose \\", false),
+        ] {
+            assert_eq!(names_option(line), wanted, "{line}");
+        }
+        use LineKind::{Code, Prose};
+        let text = "$ app --depth 1\n--depth=<n>\nHow deep it looks.";
+        assert_eq!(line_kinds(text), [Code, Prose, Prose], "above its description");
+        let text = "fn a() {\n--depth=<n>\n}";
+        assert_eq!(line_kinds(text), [Code, Code, Code], "within a listing");
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod about;
 pub(crate) mod analyzer;
 pub(crate) mod asked;
+pub(crate) mod entries;
 pub(crate) mod follow_up;
 pub(crate) mod index;
 pub(crate) mod lexical;

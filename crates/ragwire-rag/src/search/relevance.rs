@@ -9,8 +9,9 @@ use crate::documents::chunk::TARGET_BYTES;
 use crate::documents::sentences;
 use crate::search::analyzer::Language;
 use crate::search::asked::Asked;
-use crate::search::lines::{LineKind, is_title, line_kinds};
-use crate::search::terms::{Term, coverage, question_terms};
+use crate::search::entries::{Part, entries};
+use crate::search::lines::{LineKind, is_title, line_kinds, names_option};
+use crate::search::terms::{Term, coverage, question_terms, says_all};
 use crate::{Hit, Library};
 
 /// How much each property counts, as a share of the best hit's score. The weights are those of a
@@ -37,8 +38,6 @@ const OTHER_LANGUAGE_COST: f32 = 0.5;
 const FRAGMENTS_COST: f32 = 0.15;
 const CHANGES_COST: f32 = 0.5;
 const QUESTIONS_COST: f32 = 0.2;
-/// The coverage of a text that has all words of a question.
-const COMPLETE: f32 = 0.99;
 /// How far apart two neighbouring words of a question may be in a passage.
 const PAIR_DISTANCE: usize = 2;
 /// What the headings and names of lists of changes contain. They name every feature and explain none.
@@ -120,7 +119,7 @@ struct Passage<'a> {
     /// The stems of the title and the name of the document.
     name: HashSet<String>,
     /// The sentences with their stems.
-    sentences: Vec<(&'a str, HashSet<String>)>,
+    sentences: Vec<(Part<'a>, HashSet<String>)>,
     /// The words of the headings and of the text, in order, without the parts of identifiers.
     order: [Vec<String>; 2],
     /// The innermost heading as it is written.
@@ -145,9 +144,15 @@ impl<'a> Passage<'a> {
         }
         let mut read = Vec::new();
         // A listing is no sentence: it repeats a question, as a transcript does, and does not answer it.
-        let lines = chunk.text.split('\n').zip(line_kinds(&chunk.text));
-        let prose = lines.filter(|(_, kind)| *kind != LineKind::Code);
-        for sentence in prose.flat_map(|(line, _)| sentences(line)) {
+        let lines = chunk.text.split('\n').zip(line_kinds(&chunk.text)).enumerate();
+        let prose = lines.filter(|(_, (_, kind))| *kind != LineKind::Code);
+        let part = |(line, (text, kind))| {
+            sentences(text)
+                .into_iter()
+                .map(move |text| Part { text, line, kind })
+        };
+        for part in prose.flat_map(part) {
+            let sentence = part.text;
             let mut stems = HashSet::new();
             for token in library.tokens_in(sentence, language) {
                 if !token.is_part {
@@ -155,7 +160,7 @@ impl<'a> Passage<'a> {
                 }
                 stems.insert(token.term);
             }
-            read.push((sentence, stems));
+            read.push((part, stems));
         }
         let name = library.name_text(&chunk.document_id, &chunk.document_name);
         Self {
@@ -189,25 +194,13 @@ impl<'a> Passage<'a> {
     fn best_sentence(&self, library: &Library, terms: &[Term], asked: &Asked) -> f32 {
         let (mut covers, mut fits) = (0.0_f32, 0.0_f32);
         let mut defines = asked.is_named_by(library, self.heading, self.language);
-        let mut label: Option<&HashSet<String>> = None;
-        for (at, (sentence, stems)) in self.sentences.iter().enumerate() {
-            if is_title(sentence)
-                && self
-                    .sentences
-                    .get(at + 1)
-                    .is_some_and(|(next, _)| next.ends_with('.'))
-            {
-                label = Some(stems);
-            }
+        for (at, (part, stems)) in self.sentences.iter().enumerate() {
+            let sentence = part.text;
             let own = coverage(terms, |term| term.is_in(stems));
             if own == 0.0 || sentence.ends_with('?') {
                 continue;
             }
-            let near = coverage(terms, |term| {
-                term.is_in(stems)
-                    || term.is_in(&self.headings)
-                    || label.is_some_and(|label| term.is_in(label))
-            });
+            let near = coverage(terms, |term| term.is_in(stems) || term.is_in(&self.headings));
             covers = covers.max((own + near) / 2.0);
             fits = fits.max(own * asked.fit(library, sentence));
             defines = defines
@@ -221,29 +214,18 @@ impl<'a> Passage<'a> {
         SENTENCE_SHARE * covers + kind_share * fits + DEFINITION_SHARE * defines
     }
 
-    /// Returns whether an entry of the identifier that is asked about has all words of the question, and its name alone
-    /// has not.
+    /// Returns whether an entry of the identifier that is asked about has all words of the question, with the headings
+    /// and names above it.
     fn has_entry(&self, terms: &[Term], asked: &Asked) -> bool {
-        let begins = |at: usize| {
-            let is_sentence = |at: usize| {
-                self.sentences
-                    .get(at)
-                    .is_some_and(|(text, _)| text.ends_with('.'))
-            };
-            is_title(self.sentences[at].0) && is_sentence(at + 1)
-        };
-        (0..self.sentences.len())
-            .filter(|at| asked.is_entry_of(self.sentences[*at].0) && begins(*at))
-            .any(|at| {
-                if coverage(terms, |term| term.is_in(&self.sentences[at].1)) >= COMPLETE {
-                    return false;
-                }
-                let end = (at + 1..self.sentences.len())
-                    .find(|at| begins(*at))
-                    .unwrap_or(self.sentences.len());
-                let entry = &self.sentences[at..end];
-                coverage(terms, |term| entry.iter().any(|(_, stems)| term.is_in(stems))) >= COMPLETE
+        let parts: Vec<Part<'_>> = self.sentences.iter().map(|(part, _)| *part).collect();
+        let whole = asked.is_entry_of(self.heading).then_some(0..parts.len());
+        whole.into_iter().chain(entries(&parts, asked)).any(|entry| {
+            let within = &self.sentences[entry];
+            says_all(terms, |term| {
+                let is_above = term.is_in(&self.headings) || term.is_in(&self.name);
+                is_above || within.iter().any(|(_, stems)| term.is_in(stems))
             })
+        })
     }
 
     /// Returns the share of the question that the longest run of its words has, beyond a single word.
@@ -293,7 +275,9 @@ fn longest_run(words: &[String], terms: &[Term]) -> usize {
 /// table of contents.
 fn fragments(text: &str) -> f32 {
     let lines = || text.lines().filter(|line| !line.trim().is_empty());
-    let titles = lines().filter(|line| is_title(line)).count();
+    let titles = lines()
+        .filter(|line| is_title(line) && !names_option(line))
+        .count();
     (2.0 * titles as f32 / lines().count().max(1) as f32 - 1.0).max(0.0)
 }
 

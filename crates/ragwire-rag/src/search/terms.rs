@@ -64,6 +64,29 @@ const QUESTION_WORDS: [&str; 49] = [
     "works",
     "working",
 ];
+/// What is asked about every option and setting, and what it is called. Its description need not repeat it.
+const ABOUT_OPTIONS: [&str; 20] = [
+    "set",
+    "setting",
+    "settings",
+    "configure",
+    "configuration",
+    "config",
+    "change",
+    "specify",
+    "enable",
+    "disable",
+    "add",
+    "option",
+    "options",
+    "flag",
+    "parameter",
+    "argument",
+    "variable",
+    "directive",
+    "value",
+    "values",
+];
 /// Words with a dropped apostrophe before the last letter. `its`, `well` and `ill` are words of their own.
 const CONTRACTED_WITH_IS: [&str; 11] = [
     "whats", "whos", "wheres", "whens", "whys", "hows", "thats", "theres", "heres", "lets", "whichs",
@@ -316,6 +339,13 @@ pub(crate) fn coverage(terms: &[Term], holds: impl Fn(&Term) -> bool) -> f32 {
         .map(|term| term.weight)
         .sum();
     if all > 0.0 { held / all } else { 0.0 }
+}
+
+/// Returns whether `holds` accepts all terms that say what is asked about an option or setting.
+pub(crate) fn says_all(terms: &[Term], holds: impl Fn(&Term) -> bool) -> bool {
+    let says_nothing =
+        |term: &Term| term.is_question_word || ABOUT_OPTIONS.contains(&term.word.to_lowercase().as_str());
+    terms.iter().all(|term| says_nothing(term) || holds(term))
 }
 
 #[cfg(test)]

@@ -18,15 +18,16 @@ use std::ops::Range;
 
 use self::about::about_quotes;
 use self::choice::{Candidate, without_repetition};
-use self::segments::{Segment, begins_entry, names_entry, segments};
+use self::segments::{Segment, segments};
 use crate::search::about::AboutDocument;
 use crate::search::analyzer::Language;
 use crate::search::asked::Asked;
+use crate::search::entries::{Part, begins_entry, entries};
 use crate::search::lexical::indexed_text;
-use crate::search::lines::LineKind;
+use crate::search::lines::{LineKind, names_option};
 use crate::search::meaning::{ANSWERS, IS_NEAR, Meaning};
 use crate::search::quantity::without_number_of;
-use crate::search::terms::{Term, coverage, question_terms};
+use crate::search::terms::{Term, coverage, question_terms, says_all};
 use crate::{Hit, Library};
 
 /// Number of quotes of an answer at most, and of closest passages, which do not answer. Of 149
@@ -400,8 +401,18 @@ impl Reader<'_> {
                     .unwrap_or_default()
             })
             .collect();
+        let parts: Vec<Part<'_>> = segments.iter().map(Segment::part).collect();
+        let mut entries = entries(&parts, &self.asked);
+        if self.asked.is_entry_of(last) {
+            entries.insert(0, 0..parts.len());
+        }
+        let name = self
+            .library
+            .name_text(&hit.chunk.document_id, &hit.chunk.document_name);
+        let around: HashSet<String> = above.union(&self.stems(&name, language)).cloned().collect();
         for (from, segment) in segments.iter().enumerate() {
-            let (to, held) = self.grown(&segments, &stems, &nears, from);
+            let entry = entries.iter().find(|entry| entry.start == from);
+            let (to, held) = self.grown(&segments, &parts, &stems, &nears, from, entry);
             let is_name = |label: &str| self.asked.is_named_by(self.library, label, language);
             // What is below the heading of a glossary is about that heading without repeating it.
             let lacks_beginning = from == 0 && hit.chunk.page.is_some() && segment.lacks_beginning();
@@ -442,10 +453,8 @@ impl Reader<'_> {
                 // The order of the hits does not know where the definition is.
                 worth += rank_worth(0) - rank;
             }
-            let answers_entry = names_entry(&segments, from)
-                && self.asked.is_entry_of(segment.text)
-                && covered[from] < COMPLETE
-                && own >= COMPLETE;
+            let answers_entry =
+                entry.is_some() && says_all(self.terms, |term| term.is_in(&held) || term.is_in(&around));
             let defines = is_defined
                 || (from < to && segment.is_title() && is_name(segment.text))
                 || is_entry
@@ -488,7 +497,7 @@ impl Reader<'_> {
             }
             // The name of an option belongs to its description.
             let label = from.checked_sub(1).map(|before| &segments[before]);
-            let label = label.filter(|label| !segment.is_label() && label.names_item());
+            let label = label.filter(|label| !segment.is_label() && names_option(label.text));
             candidates.push(Candidate {
                 hit: at,
                 range: label.unwrap_or(segment).start..segments[to].end,
@@ -505,12 +514,18 @@ impl Reader<'_> {
 
     /// Returns the last segment that an entry of a list needs so that it has all words of the question that it has
     /// within reach.
-    fn complete_at(&self, segments: &[Segment<'_>], stems: &[HashSet<String>], from: usize) -> usize {
+    fn complete_at(
+        &self,
+        segments: &[Segment<'_>],
+        parts: &[Part<'_>],
+        stems: &[HashSet<String>],
+        from: usize,
+    ) -> usize {
         let mut held = stems[from].clone();
         let mut needed = from;
         for at in from + 1..segments.len() {
             let is_far = segments[at].end - segments[from].start > ENTRY_BYTES;
-            if is_far || (at > from + 1 && begins_entry(segments, at)) {
+            if is_far || begins_entry(parts, at) {
                 break;
             }
             let before = self.covered(&held);
@@ -526,18 +541,22 @@ impl Reader<'_> {
     fn grown(
         &self,
         segments: &[Segment<'_>],
+        parts: &[Part<'_>],
         stems: &[HashSet<String>],
         nears: &[f32],
         from: usize,
+        entry: Option<&Range<usize>>,
     ) -> (usize, HashSet<String>) {
         let mut held = stems[from].clone();
         let mut to = from;
-        let in_entry = segments[from].is_title()
+        let end = entry.map_or(segments.len(), |entry| entry.end);
+        let in_entry = entry.is_some()
+            || segments[from].is_title()
             || from
                 .checked_sub(1)
                 .is_some_and(|before| segments[before].is_title());
         let complete_at = if in_entry {
-            self.complete_at(segments, stems, from)
+            self.complete_at(segments, parts, stems, from)
         } else {
             from
         };
@@ -549,7 +568,7 @@ impl Reader<'_> {
             if next.is_footnote() && next.line != last.line {
                 break;
             }
-            if begins_entry(segments, to + 1) && to + 1 > from + usize::from(in_entry) {
+            if to + 1 == end || begins_entry(parts, to + 1) {
                 break;
             }
             if with > QUOTE_BYTES && to >= complete_at && !(in_listing && with <= LISTING_BYTES) {
@@ -574,12 +593,16 @@ impl Reader<'_> {
             to += 1;
             held.extend(stems[to].iter().cloned());
         }
-        // A lead-in without what it leads to is left out, unless it is all, and so is a formula that is
-        // cut within brackets.
+        // A lead-in without what it leads to is left out, unless it is all, and so is the name of what comes next and
+        // a formula that is cut within brackets.
         if let Some(whole) = before_cut_formula(&segments[from..=to]) {
             to = from + whole;
         }
-        while to > from && (segments[to].leads_in() || segments[to].is_question()) {
+        let is_loose = |at: usize| {
+            let of_next = segments[at].is_title() && segments[at - 1].text.ends_with('.');
+            segments[at].leads_in() || segments[at].is_question() || of_next
+        };
+        while to > from && is_loose(to) {
             to -= 1;
         }
         (to, held)
@@ -611,6 +634,6 @@ fn fragments_share(quote: &[Segment<'_>]) -> f32 {
         .iter()
         .take(lead.unwrap_or(quote.len()))
         .skip(1)
-        .filter(|segment| segment.is_title());
+        .filter(|segment| segment.is_title() && !names_option(segment.text));
     fragments.count() as f32 / quote.len() as f32
 }

@@ -7,10 +7,8 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use crate::answer::lexicon::{CAPTION_LABELS, REFERS_BACK};
 use crate::documents::sentences;
+use crate::search::entries::Part;
 use crate::search::lines::{LineKind, is_title, line_kinds};
-
-/// The longest name of an option with its values, in bytes.
-const MAX_ITEM_BYTES: usize = 90;
 
 /// What marks a footnote and its place in the text. Asterisks of ASCII are bullets and emphasis.
 const FOOTNOTE_MARKS: [char; 5] = ['∗', '†', '‡', '§', '¶'];
@@ -27,14 +25,18 @@ pub(super) struct Segment<'a> {
     pub(super) kind: LineKind,
 }
 
-impl Segment<'_> {
+impl<'a> Segment<'a> {
+    pub(super) fn part(&self) -> Part<'a> {
+        Part {
+            text: self.text,
+            line: self.line,
+            kind: self.kind,
+        }
+    }
+
     /// Returns whether something has to follow.
     pub(super) fn leads_in(&self) -> bool {
         self.kind == LineKind::Prose && self.text.ends_with(':')
-    }
-
-    pub(super) fn is_sentence(&self) -> bool {
-        self.kind == LineKind::Prose && self.text.ends_with('.')
     }
 
     /// Returns whether it is a short line that is not a sentence: a heading, a name, an item.
@@ -67,12 +69,6 @@ impl Segment<'_> {
     /// Returns whether it says nothing by itself.
     pub(super) fn is_label(&self) -> bool {
         self.is_title() || self.is_caption()
-    }
-
-    /// Returns whether it is the line of an option that the next line describes: `--depth <depth>`.
-    pub(super) fn names_item(&self) -> bool {
-        let dashed = self.text.starts_with('-') && self.kind != LineKind::Row;
-        dashed && !self.text.starts_with("- ") && self.text.len() <= MAX_ITEM_BYTES
     }
 
     /// Returns whether it is a note below the text of a page: `∗Equal contribution.`
@@ -120,19 +116,6 @@ pub(super) fn segments(text: &str) -> Vec<Segment<'_>> {
         start += content.len() + 1;
     }
     found
-}
-
-/// Returns whether a segment names what the sentence below it describes, as a heading or the name of an option does.
-pub(super) fn names_entry(segments: &[Segment<'_>], at: usize) -> bool {
-    segments[at].is_title() && segments.get(at + 1).is_some_and(Segment::is_sentence)
-}
-
-/// Returns whether an entry of a list begins with a segment, after a sentence of the one before.
-pub(super) fn begins_entry(segments: &[Segment<'_>], at: usize) -> bool {
-    let is_after_sentence = at
-        .checked_sub(1)
-        .is_some_and(|before| segments[before].is_sentence());
-    is_after_sentence && names_entry(segments, at)
 }
 
 #[cfg(test)]

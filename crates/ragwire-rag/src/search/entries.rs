@@ -1,0 +1,209 @@
+//! The entries of a passage: the name of an option, setting or function with what is said of it.
+//!
+//! An entry is one or more short lines with names and the sentences below them, one line such as
+//! `max_size: the size …`, or a row of a table whose first cell is the name.
+
+use std::ops::Range;
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::asked::Asked;
+use super::lines::{CELL, LineKind, is_title};
+
+/// The names of an entry at most: `-q` and `--quiet`.
+const MAX_NAMES: usize = 4;
+/// The lines between the names and the description at most.
+const MAX_PROPERTIES: usize = 8;
+/// How a sentence begins that only says where something is described.
+const REFERENCES: [&str; 3] = ["See ", "Siehe ", "Voir "];
+/// The words of a description in one line at least: an index has the module or page of each name.
+const MIN_DESCRIPTION: usize = 4;
+/// What is between a name and its description in one line.
+const AFTER_NAME: [&str; 5] = [": ", " — ", " – ", " -- ", " - "];
+
+/// A sentence of a passage, or a whole line of a table or listing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part<'a> {
+    pub(crate) text: &'a str,
+    /// The index of its line.
+    pub(crate) line: usize,
+    pub(crate) kind: LineKind,
+}
+
+impl Part<'_> {
+    /// Returns whether it is a short line with a name, and not with a property such as `Module: core`.
+    fn is_name(&self) -> bool {
+        let before_remark = self.text.split('(').next().unwrap_or_default();
+        self.kind == LineKind::Prose && is_title(self.text) && !before_remark.contains(": ")
+    }
+
+    /// Returns whether it is a line between a name and its description: its syntax or another property.
+    fn is_property(&self) -> bool {
+        match self.kind {
+            LineKind::Prose => is_title(self.text) && !self.is_name(),
+            LineKind::Row | LineKind::Code => true,
+        }
+    }
+
+    fn is_sentence(&self) -> bool {
+        self.kind == LineKind::Prose && !is_title(self.text)
+    }
+
+    /// Returns whether it says where something is described, and not what it is.
+    fn refers(&self) -> bool {
+        REFERENCES
+            .iter()
+            .any(|reference| self.text.starts_with(reference))
+    }
+}
+
+/// Returns whether an entry begins with a part, after a sentence of what is before.
+pub(crate) fn begins_entry(parts: &[Part<'_>], at: usize) -> bool {
+    let is_after_sentence = at.checked_sub(1).is_some_and(|before| {
+        let before = &parts[before];
+        before.is_sentence() && before.text.ends_with('.')
+    });
+    is_after_sentence && description_of(parts, at).is_some()
+}
+
+/// Returns the entries of the identifier that a question asks something about.
+pub(crate) fn entries(parts: &[Part<'_>], asked: &Asked) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    if !asked.has_identifier() {
+        return found;
+    }
+    for (at, part) in parts.iter().enumerate() {
+        let begins_line = at == 0 || parts[at - 1].line != part.line;
+        if !begins_line || found.last().is_some_and(|last: &Range<usize>| last.contains(&at)) {
+            continue;
+        }
+        if let Some(description) = description_of(parts, at) {
+            let names = &parts[at..description];
+            if names.iter().any(|name| asked.is_entry_of(name.text)) {
+                let end = (description..parts.len()).find(|next| begins_entry(parts, *next));
+                let end = end.unwrap_or(parts.len());
+                if !parts[description..end].iter().all(Part::refers) {
+                    found.push(at..end);
+                }
+            }
+        } else if name_in_line(part).is_some_and(|name| asked.is_entry_of(name)) {
+            let line = parts[at..].iter().take_while(|next| next.line == part.line);
+            found.push(at..at + line.count());
+        }
+    }
+    found
+}
+
+/// Returns the first part of the description below the names that begin with a part.
+fn description_of(parts: &[Part<'_>], at: usize) -> Option<usize> {
+    let names = parts[at..].iter().take_while(|part| part.is_name()).count();
+    let below = &parts[at + names..];
+    let properties = below.iter().take_while(|part| part.is_property()).count();
+    let is_entry = (1..=MAX_NAMES).contains(&names)
+        && properties <= MAX_PROPERTIES
+        && below.get(properties).is_some_and(Part::is_sentence);
+    is_entry.then_some(at + names)
+}
+
+/// Returns the name in a line that also says what it is.
+fn name_in_line<'a>(part: &Part<'a>) -> Option<&'a str> {
+    let (name, rest) = match part.kind {
+        LineKind::Prose => AFTER_NAME.iter().find_map(|after| part.text.split_once(after))?,
+        // With the head of its column: `Name: max_size`.
+        LineKind::Row => {
+            let (cell, rest) = part.text.split_once(CELL)?;
+            (cell.rsplit_once(": ").map_or(cell, |(_, cell)| cell), rest)
+        }
+        LineKind::Code => return None,
+    };
+    (rest.unicode_words().count() >= MIN_DESCRIPTION).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::documents::sentences;
+    use crate::search::analyzer::Language;
+    use crate::search::lines::line_kinds;
+    use crate::{Library, LibraryLimits};
+
+    fn parts(text: &str) -> Vec<Part<'_>> {
+        let lines = text.split('\n').zip(line_kinds(text)).enumerate();
+        let part = |(line, (text, kind))| {
+            sentences(text)
+                .into_iter()
+                .map(move |text| Part { text, line, kind })
+        };
+        lines.flat_map(part).collect()
+    }
+
+    #[test]
+    fn an_entry_is_from_its_names_to_the_next_names() {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        let size = "max_size (integer)\nIt is large.\nThe default is 5.";
+        let all = "-a\n--all[=<when>]\nAll of them.\nEach.";
+        let cases = [
+            (
+                "default max_size",
+                "Before it.\nmax_size (integer)\nIt is large. The default is 5.\nmax_owls\nMany.",
+                Some(size),
+            ),
+            ("default max_size", "min_size\nIt is smaller than max_size.", None),
+            (
+                "git --all",
+                "Before.\n-a\n--all[=<when>]\nAll of them.\nEach.\n--none\nNone.",
+                Some(all),
+            ),
+            (
+                "git --no-all",
+                "--[no-]all\nAll of them.",
+                Some("--[no-]all\nAll of them."),
+            ),
+            // The syntax and other properties are between the name and the description.
+            (
+                "set max-size",
+                "max-size\nGrammar: max-size <integer>;\nBlocks: view\nIt is large.\nmax-owls\nGrammar: max-owls;\nMany.",
+                Some("max-size\nGrammar: max-size <integer>;\nBlocks: view\nIt is large."),
+            ),
+            (
+                "set max_size",
+                "max_size: how large it may be. Then more.\nElse.",
+                Some("max_size: how large it may be.\nThen more."),
+            ),
+            (
+                "set max_size",
+                "min_size | how small it may be\nmax_size | how large it may be",
+                Some("max_size | how large it may be"),
+            ),
+            (
+                "set max_size",
+                "Name: max_size | Meaning: how large it may be",
+                Some("Name: max_size | Meaning: how large it may be"),
+            ),
+            // An index, and what only points elsewhere.
+            ("set max_size", "max_size | core\nmin_size | core", None),
+            (
+                "set max_size",
+                "max_size\nSee the description of max_size in Limits.",
+                None,
+            ),
+            (
+                "set max_size",
+                "max_size\nmin_size\nmax_owls\nmin_owls\nmax_wings\nAn index.",
+                None,
+            ),
+            ("what is large", "max_size (integer)\nIt is large.", None),
+        ];
+        for (question, text, wanted) in cases {
+            let asked = Asked::of(&library, question, Language::English);
+            let parts = parts(text);
+            let texts = |entry: Range<usize>| parts[entry].iter().map(|part| part.text).collect::<Vec<_>>();
+            let found: Vec<_> = entries(&parts, &asked).into_iter().map(texts).collect();
+            let wanted: Vec<_> = wanted
+                .iter()
+                .map(|wanted| wanted.split('\n').collect::<Vec<_>>())
+                .collect();
+            assert_eq!(found, wanted, "{question}: {text}");
+        }
+    }
+}
