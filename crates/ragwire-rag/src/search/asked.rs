@@ -151,11 +151,8 @@ impl Asked {
         if self.subject.is_empty() {
             return false;
         }
-        let name = label
-            .split(['(', ':', '|', '¶', '='])
-            .next()
-            .unwrap_or_default()
-            .trim_start_matches(|letter: char| letter.is_ascii_digit() || ". ".contains(letter));
+        let name = label.split(['(', ':', '|', '¶', '=']).next().unwrap_or_default();
+        let name = without_number(name);
         // `Cross-Site Request Forgery (CSRF)` has both names.
         let short = label.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
         // `Why robins` gives reasons.
@@ -179,7 +176,7 @@ impl Asked {
     /// with its type or value: `max_size (integer)`, `--depth <depth>`. What is asked is said below it.
     pub(crate) fn is_entry_of(&self, label: &str) -> bool {
         // `--[no-]color` names two options.
-        let label = label.replace("[no-]", "");
+        let label = without_number(label).replace("[no-]", "");
         let name = first_name(&label);
         let rest = label.split_once(name).map_or("", |(_, rest)| rest.trim_start());
         let is_alone = rest.is_empty()
@@ -307,6 +304,12 @@ fn only_identifier(question: &str) -> Option<String> {
         only(is_joined)
     }
     .map(str::to_ascii_lowercase)
+}
+
+/// Returns a heading without its number: `2.1. Robins`.
+fn without_number(heading: &str) -> &str {
+    heading
+        .trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.' || letter.is_whitespace())
 }
 
 /// Returns the first word of a label without what is around a name: `--depth` of `--depth <depth>`.
@@ -578,6 +581,7 @@ mod tests {
         let library = Library::in_memory(LibraryLimits::default()).unwrap();
         let cases = [
             ("default max_feathers", "max_feathers (integer)", true),
+            ("default max_feathers", "3.4. max_feathers", true),
             ("what is the default of max_feathers?", "max_feathers", true),
             ("how long may `--depth` be", "--depth <depth>", true),
             ("which values has maxAge", "maxAge=<seconds>", true),
