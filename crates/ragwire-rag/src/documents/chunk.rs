@@ -51,6 +51,7 @@ pub(crate) fn chunks(parsed: &Parsed) -> Vec<Piece> {
             last: "",
             full_from: TARGET_BYTES,
             term: None,
+            columns: None,
             fresh: false,
         };
         for (at, block) in blocks.iter().enumerate() {
@@ -95,6 +96,8 @@ struct Chunker<'a> {
     full_from: usize,
     /// The term that is described, which every chunk of its description begins with.
     term: Option<&'a str>,
+    /// The names of the columns of the table, which every chunk of its rows begins with.
+    columns: Option<&'a str>,
     /// Whether `text` holds more than what is repeated.
     fresh: bool,
 }
@@ -118,6 +121,7 @@ impl<'a> Chunker<'a> {
             self.full_from = TARGET_BYTES;
         }
         self.term = block.term.as_deref().filter(|_| !is_term(block));
+        self.columns = block.columns.as_deref();
         match block.kind {
             BlockKind::Prose => {
                 for sentence in sentences(&block.text) {
@@ -153,7 +157,7 @@ impl<'a> Chunker<'a> {
         if self.fresh && (self.text.len() >= self.full_from || length > MAX_BYTES) {
             let repeated = self.last;
             self.close();
-            for part in self.term.into_iter().chain([repeated]) {
+            for part in self.term.into_iter().chain(self.columns).chain([repeated]) {
                 let with = self.text.len() + part.len() + between.len() + sentence.len() + 1;
                 if !part.is_empty() && with <= MAX_BYTES && !self.text.contains(part) {
                     if !self.text.is_empty() {
@@ -236,6 +240,22 @@ mod tests {
         for pair in pieces.windows(2) {
             let last = *sentences(&pair[0].text).last().unwrap();
             let start = format!("--option-0\n{last}");
+            assert!(pair[1].text.starts_with(&start), "{pair:#?}");
+            assert_eq!(pair[1].repeated, Some(start.len() as u32));
+        }
+    }
+
+    #[test]
+    fn rows_that_are_cut_begin_with_the_names_of_their_columns() {
+        let rows: String = (0..200)
+            .map(|row| format!("| bird {row} | seed {row} |\n"))
+            .collect();
+        let pieces = cut("a.md", &format!("| Bird | Food |\n|---|---|\n{rows}\nAfter."));
+        assert!(pieces.len() > 2);
+        for pair in pieces.windows(2) {
+            let last = *sentences(&pair[0].text).last().unwrap();
+            let last = last.lines().last().unwrap();
+            let start = format!("Bird | Food\n{last}");
             assert!(pair[1].text.starts_with(&start), "{pair:#?}");
             assert_eq!(pair[1].repeated, Some(start.len() as u32));
         }

@@ -550,6 +550,15 @@ impl Reader<'_> {
         let mut held = stems[from].clone();
         let mut to = from;
         let end = entry.map_or(segments.len(), |entry| entry.end);
+        let is_row = |at: usize| segments[at].kind == LineKind::Row;
+        let is_within_table = |at: usize| is_row(at) && at.checked_sub(1).is_some_and(is_row);
+        let mut best_row = 0.0;
+        if is_within_table(from) {
+            best_row = self.covered(&stems[from]);
+            // The names of the columns are shown with it.
+            let names = (0..from).rev().take_while(|at| is_row(*at)).last();
+            held.extend(names.into_iter().flat_map(|names| stems[names].iter().cloned()));
+        }
         let in_entry = entry.is_some()
             || segments[from].is_title()
             || from
@@ -569,6 +578,10 @@ impl Reader<'_> {
                 break;
             }
             if to + 1 == end || begins_entry(parts, to + 1) {
+                break;
+            }
+            // Of a table, only the rows that answer as much as those before.
+            if is_row(to) && is_row(to + 1) && self.covered(&stems[to + 1]) < best_row {
                 break;
             }
             if with > QUOTE_BYTES && to >= complete_at && !(in_listing && with <= LISTING_BYTES) {
@@ -592,6 +605,9 @@ impl Reader<'_> {
             }
             to += 1;
             held.extend(stems[to].iter().cloned());
+            if is_within_table(to) {
+                best_row = self.covered(&stems[to]).max(best_row);
+            }
         }
         // A lead-in without what it leads to is left out, unless it is all, and so is the name of what comes next and
         // a formula that is cut within brackets.

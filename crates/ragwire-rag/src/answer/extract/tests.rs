@@ -302,3 +302,23 @@ fn an_option_is_quoted_with_its_name_up_to_what_is_asked_and_no_further() {
         assert!(answer.ends_with("The default is 100."), "{question}: {answer}");
     }
 }
+
+#[test]
+fn a_row_is_quoted_without_the_rows_around_it() {
+    let rows: String = (0..60)
+        .map(|bird| {
+            format!(
+                "<tr><td><p>bird{bird}<td><p>seed of some kind<td><p>{} grams",
+                bird * 3
+            )
+        })
+        .collect();
+    let page = format!("<h1>Birds</h1><table><tr><th>Bird<th>Food<th>Weight{rows}</table>");
+    let library = library("birds.html", page.as_bytes());
+    let row = answer(&library, "weight of bird41");
+    assert!(row.contains("bird41 | seed of some kind | 123 grams"), "{row}");
+    assert!(!row.contains("bird42"), "{row}");
+    // Rows that answer alike stay together.
+    let list = answer(&library, "list the food of each bird");
+    assert!(list.lines().count() > 4, "{list}");
+}

@@ -44,6 +44,7 @@ fn block(heading: Option<&str>, page: Option<u32>, kind: BlockKind, text: &str) 
         heading: heading.map(str::to_owned),
         page,
         term: None,
+        columns: None,
         kind,
         text: text.to_owned(),
     }

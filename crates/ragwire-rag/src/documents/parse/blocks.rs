@@ -6,6 +6,8 @@ use super::{Block, BlockKind, ParseError, ParseLimits};
 const MAX_HEADING_BYTES: usize = 160;
 /// The longest term in bytes that is kept with its description.
 const MAX_TERM_BYTES: usize = 160;
+/// The longest row with the names of columns, in bytes, that is kept with the rows below it.
+const MAX_COLUMNS_BYTES: usize = 240;
 /// The separator between two headings of a path.
 const SEPARATOR: &str = " > ";
 
@@ -18,6 +20,8 @@ pub(super) struct Blocks {
     first_level: Vec<String>,
     /// The last term of each open definition list, the innermost list last.
     terms: Vec<Option<String>>,
+    /// The names of the columns of each open table, the innermost table last.
+    tables: Vec<Option<String>>,
     blocks: Vec<Block>,
     /// Sum of `blocks[..].text.len()`, at most `limits.max_text_bytes`.
     text_bytes: usize,
@@ -30,6 +34,7 @@ impl Blocks {
             headings: Vec::new(),
             first_level: Vec::new(),
             terms: Vec::new(),
+            tables: Vec::new(),
             blocks: Vec::new(),
             text_bytes: 0,
         }
@@ -83,6 +88,27 @@ impl Blocks {
         self.terms.pop();
     }
 
+    /// Opens a table within the open ones.
+    pub(super) fn open_table(&mut self) {
+        self.tables.push(None);
+    }
+
+    /// Adds a row of the innermost table, with its cells separated. The first row may have the names of the columns.
+    pub(super) fn row(&mut self, text: &str, has_names: bool) -> Result<(), ParseError> {
+        self.push(BlockKind::Prose, None, text)?;
+        if let Some(columns @ None) = self.tables.last_mut()
+            && has_names
+        {
+            *columns = Some(prose(text)).filter(|row| !row.is_empty() && row.len() <= MAX_COLUMNS_BYTES);
+        }
+        Ok(())
+    }
+
+    /// Closes the innermost table.
+    pub(super) fn close_table(&mut self) {
+        self.tables.pop();
+    }
+
     /// Adds a block. A block without text is skipped.
     pub(super) fn push(&mut self, kind: BlockKind, page: Option<u32>, text: &str) -> Result<(), ParseError> {
         let text = match kind {
@@ -113,6 +139,7 @@ impl Blocks {
             heading,
             page,
             term: self.terms.last().cloned().flatten(),
+            columns: self.tables.last().cloned().flatten(),
             kind,
             text,
         });

@@ -4,8 +4,8 @@
 //! The tree is walked without recursion. Its depth is limited while it is built, because for many
 //! tags the tree builder searches all open elements and so takes time quadratic in the depth.
 
-use ego_tree::NodeId;
 use ego_tree::iter::Edge;
+use ego_tree::{NodeId, NodeRef};
 use html5ever::tendril::{StrTendril, TendrilSink};
 use html5ever::{ParseOpts, parse_document};
 use scraper::node::Element;
@@ -31,7 +31,7 @@ const INLINE: [&str; 35] = [
 ];
 /// Classes of what belongs to the page and not to its text: the sign behind a heading that links to it, and
 /// what DocBook and Sphinx put around each page.
-const SKIPPED_CLASSES: [&str; 11] = [
+const SKIPPED_CLASSES: [&str; 12] = [
     "headerlink",
     "header-anchor",
     "anchor-link",
@@ -42,10 +42,13 @@ const SKIPPED_CLASSES: [&str; 11] = [
     "sphinxsidebar",
     "toc",
     "id_link",
+    "linenos",
     "permalink",
 ];
 /// Elements with the whole page or its text. A class of theirs says how the page looks.
 const WHOLE: [&str; 4] = ["html", "body", "main", "article"];
+/// The longest cell of a table of data, in bytes.
+const MAX_CELL_BYTES: usize = 1_000;
 /// How much text is given to the tree builder between two checks of the tree, in bytes.
 const STEP_BYTES: usize = 1024;
 /// How many of the newest nodes are checked: after `</body>` only the newest may be outside of a
@@ -75,7 +78,7 @@ pub(super) fn read(
                 if main == Some(node.id()) {
                     outside = std::mem::take(&mut reader.skipped);
                 }
-                reader.open(node.value())?;
+                reader.open(&node)?;
             }
             Edge::Close(node) => {
                 reader.close(node.value())?;
@@ -154,6 +157,12 @@ struct Reader {
     in_term: bool,
     /// How many lists of fields are open.
     field_lists: usize,
+    /// The open tables, and whether each is one of data.
+    tables: Vec<bool>,
+    /// Whether a cell of a table of data is open.
+    in_cell: bool,
+    /// How many cells of the row have data and not the name of a column or row.
+    data_cells: usize,
 }
 
 impl Reader {
@@ -167,11 +176,14 @@ impl Reader {
             in_title: false,
             in_term: false,
             field_lists: 0,
+            tables: Vec::new(),
+            in_cell: false,
+            data_cells: 0,
         }
     }
 
-    fn open(&mut self, node: &Node) -> Result<(), ParseError> {
-        match node {
+    fn open(&mut self, node: &NodeRef<'_, Node>) -> Result<(), ParseError> {
+        match node.value() {
             Node::Text(text) if self.in_title => self.page_title.push_str(text),
             Node::Text(text) if self.skipped == 0 => self.text.push_str(text),
             Node::Element(element) => {
@@ -188,19 +200,51 @@ impl Reader {
                 } else if !INLINE.contains(&name) {
                     self.flush()?;
                 }
-                if self.skipped == 0 && name == "dl" {
-                    if is_field_list(element) {
-                        self.field_lists += 1;
-                    } else {
-                        self.blocks.open_definitions();
-                    }
+                if self.skipped == 0 {
+                    self.open_part(name, element, node);
                 }
-                self.in_term |= self.skipped == 0 && self.field_lists == 0 && name == "dt";
                 self.listings += usize::from(name == "pre");
             }
             _ => {}
         }
         Ok(())
+    }
+
+    /// Remembers the list, table, row or cell that begins.
+    fn open_part(&mut self, name: &str, element: &Element, node: &NodeRef<'_, Node>) {
+        match name {
+            "dl" if is_field_list(element) => self.field_lists += 1,
+            "dl" => self.blocks.open_definitions(),
+            "dt" => self.in_term = self.field_lists == 0,
+            "table" => {
+                let has_data = is_of_data(node);
+                self.tables.push(has_data);
+                if has_data {
+                    self.blocks.open_table();
+                }
+            }
+            "tr" => self.data_cells = 0,
+            "td" | "th" => {
+                self.in_cell = self.tables.last() == Some(&true);
+                self.data_cells += usize::from(name == "td");
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends the list, table, row or cell.
+    fn close_part(&mut self, name: &str, element: &Element) {
+        match name {
+            "dl" if is_field_list(element) => self.field_lists -= 1,
+            "dl" => self.blocks.close_definitions(),
+            "table" => {
+                let had_data = self.tables.pop() == Some(true);
+                if had_data {
+                    self.blocks.close_table();
+                }
+            }
+            _ => {}
+        }
     }
 
     fn close(&mut self, node: &Node) -> Result<(), ParseError> {
@@ -220,23 +264,24 @@ impl Reader {
             self.in_term = false;
             self.blocks.term(&self.text)?;
             self.text.clear();
-        } else if !matches!(name, "td" | "th" | "br") && !INLINE.contains(&name) {
+        } else if matches!(name, "td" | "th") {
+            self.in_cell = false;
+        } else if name == "tr" && self.tables.last() == Some(&true) {
+            self.blocks.row(&self.text, self.data_cells == 0)?;
+            self.text.clear();
+        } else if name != "br" && !INLINE.contains(&name) {
             self.flush()?;
         }
-        if name == "dl" && self.skipped == 0 && !is_skipped(element) {
-            if is_field_list(element) {
-                self.field_lists -= 1;
-            } else {
-                self.blocks.close_definitions();
-            }
+        if self.skipped == 0 && !is_skipped(element) {
+            self.close_part(name, element);
         }
         self.listings -= usize::from(name == "pre");
         Ok(())
     }
 
     fn flush(&mut self) -> Result<(), ParseError> {
-        // A paragraph within a term does not end it.
-        if self.in_term {
+        // A paragraph within a term or cell does not end it.
+        if self.in_term || self.in_cell {
             self.text.push('\n');
             return Ok(());
         }
@@ -256,6 +301,26 @@ fn heading_level(name: &str) -> Option<u8> {
         [b'h', level @ b'1'..=b'6'] => Some(level - b'0'),
         _ => None,
     }
+}
+
+/// Returns whether a table has data, and does not arrange parts of the page: its cells are short, and have neither
+/// headings nor listings nor other tables.
+fn is_of_data(table: &NodeRef<'_, Node>) -> bool {
+    let mut cell_bytes = 0;
+    table.descendants().skip(1).all(|node| match node.value() {
+        Node::Text(text) => {
+            cell_bytes += text.len();
+            cell_bytes <= MAX_CELL_BYTES
+        }
+        Node::Element(element) => {
+            let name = element.name();
+            if matches!(name, "td" | "th") {
+                cell_bytes = 0;
+            }
+            !matches!(name, "table" | "pre" | "dl") && heading_level(name).is_none()
+        }
+        _ => true,
+    })
 }
 
 /// Returns whether a list has the fields of a function in Sphinx, such as its parameters, which describe the
@@ -314,6 +379,32 @@ mod tests {
                 ("Guide one > Install", "fn a() {\n  x\n}"),
                 ("Guide one > Install", "tail"),
             ],
+        );
+    }
+
+    #[test]
+    fn a_row_has_the_names_of_its_columns() {
+        let page = "<table><thead><tr><th><p>Food</p><th><p>For</p><tbody>\
+            <tr><td><p>seeds</p><td><p>robins</p><p>and <b>wrens</b></p><tr><td><ul><li>mice<li>voles</ul><td>owls</table>\
+            <p>After.<table><tr><td><h2>Left</h2><p>One.<p>Two.<td>Right.<table><tr><th>a<td>b</table></table>";
+        let parsed = parse(page, &ParseLimits::default()).unwrap();
+        let blocks: Vec<_> = parsed
+            .blocks
+            .iter()
+            .map(|block| (block.columns.as_deref().unwrap_or_default(), block.text.as_str()))
+            .collect();
+        assert_eq!(
+            blocks,
+            [
+                ("", "Food | For"),
+                ("Food | For", "seeds | robins and wrens"),
+                ("Food | For", "mice voles | owls"),
+                ("", "After."),
+                ("", "One."),
+                ("", "Two."),
+                ("", "Right."),
+                ("", "a | b"),
+            ]
         );
     }
 
@@ -386,6 +477,9 @@ mod tests {
             "</p>",
             "&lt",
             "<dl>",
+            "<table><tr><td><p>",
+            "<table><tr><th>a<tr><td>b",
+            "<tr><td>x",
             "<dt>x",
             "<dl><dt>x<dd>",
             "<dl class=field-list><dt>",

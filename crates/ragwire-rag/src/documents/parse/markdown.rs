@@ -124,8 +124,10 @@ impl Reader {
             _ => Container::Prose,
         };
         self.flush()?;
-        if matches!(tag, Tag::DefinitionList) {
-            self.blocks.open_definitions();
+        match tag {
+            Tag::DefinitionList => self.blocks.open_definitions(),
+            Tag::Table(_) => self.blocks.open_table(),
+            _ => {}
         }
         self.container = container;
         Ok(())
@@ -151,6 +153,14 @@ impl Reader {
                 for block in inner.blocks {
                     self.blocks.push(block.kind, None, &block.text)?;
                 }
+            }
+            TagEnd::TableHead | TagEnd::TableRow => {
+                self.blocks.row(&self.open, tag == TagEnd::TableHead)?;
+                self.open.clear();
+            }
+            TagEnd::Table => {
+                self.flush()?;
+                self.blocks.close_table();
             }
             TagEnd::DefinitionListTitle => {
                 self.blocks.term(&self.open)?;

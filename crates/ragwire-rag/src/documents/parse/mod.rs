@@ -86,6 +86,9 @@ pub struct Block {
     /// The term of a definition list that it is or describes, such as the name of an option. At most 160 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub term: Option<String>,
+    /// The row with the names of the columns, if it is a later row of a table. At most 240 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<String>,
     /// How its text is cut into chunks.
     pub kind: BlockKind,
     /// Clean text without control characters, except line feed and tab in a listing.
