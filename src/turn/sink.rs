@@ -65,6 +65,11 @@ pub struct Sink {
     droppable: Arc<[String]>,
 }
 
+/// How many rounds of the runtime an orchestrator waits after its first frame. In the first one its own
+/// response begins, in the others those of turns that began with it: of 32 turns at once on one thread, the
+/// first byte comes after 0.44 of a turn with one round, 0.40 with two and 0.34 with three, for the same CPU.
+const ROUNDS_FOR_FIRST_FRAME: usize = 3;
+
 /// The state that all clones of a sink share.
 #[derive(Debug)]
 struct Shared {
@@ -112,7 +117,9 @@ impl Sink {
             // The reader runs before the orchestrator continues: one that waits for nothing would
             // otherwise be done before the response begins.
             if progress.has_first_frame {
-                tokio::task::yield_now().await;
+                for _ in 0..ROUNDS_FOR_FIRST_FRAME {
+                    tokio::task::yield_now().await;
+                }
             }
             Ok(())
         }
