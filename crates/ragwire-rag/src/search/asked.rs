@@ -10,6 +10,7 @@ use crate::answer::lexicon::{
     ASKS_FOR_PERSON, ASKS_FOR_REASON, CAPTION_LABELS, COPULAS, DEFINITION_STARTS, REASON_PHRASES,
 };
 use crate::search::analyzer::Language;
+use crate::search::lines::names_option;
 
 /// The fit of [`Quantity`] that counts fully.
 const FULL_FIT: f32 = 3.0;
@@ -173,19 +174,32 @@ impl Asked {
     }
 
     /// Returns whether a short line is the name of the identifier that the question asks something about, alone or
-    /// with its type or value: `max_size (integer)`, `--depth <depth>`. What is asked is said below it.
+    /// with its type or value: `max_size (integer)`, `-o <file> --output=<file>`. What is asked is said below it.
     pub(crate) fn is_entry_of(&self, label: &str) -> bool {
+        let Some(asked) = &self.identifier else {
+            return false;
+        };
         // `--[no-]color` names two options.
-        let label = without_number(label).replace("[no-]", "");
-        let name = first_name(&label);
+        let (asked, label) = if label.contains("[no-]") {
+            (asked.replace("--no-", "--"), label.replace("[no-]", ""))
+        } else {
+            (asked.clone(), label.to_owned())
+        };
+        let label = without_number(&label);
+        let is_asked = |name: &str| name.eq_ignore_ascii_case(&asked);
+        if label.len() > MAX_LABEL_BYTES {
+            return false;
+        }
+        if names_option(label) {
+            let names = label.split_whitespace().filter(|word| word.starts_with('-'));
+            return names.map(first_name).any(is_asked);
+        }
+        let name = first_name(label);
         let rest = label.split_once(name).map_or("", |(_, rest)| rest.trim_start());
         let is_alone = rest.is_empty()
             || rest.starts_with(['(', '<', '[', '=', ':', ','])
             || GENERIC_NOUNS.contains(&rest.to_lowercase().as_str());
-        let is_asked = self.identifier.as_ref().is_some_and(|asked| {
-            name.eq_ignore_ascii_case(asked) || name.eq_ignore_ascii_case(&asked.replace("--no-", "--"))
-        });
-        is_asked && is_alone && label.len() <= MAX_LABEL_BYTES
+        is_asked(name) && is_alone
     }
 
     /// Returns whether a sentence gives the value of a symbol that the question asks about: `dk = 64`.
@@ -286,24 +300,19 @@ impl Asked {
     }
 }
 
-/// Returns the identifier of a question that has exactly one, in lower case. Words with a hyphen or a point, which may
-/// be of the language, count if no other word is one.
+/// Returns the identifier that a question is about, in lower case: its only option, otherwise its only other name.
+/// Words with a hyphen or a point, which may be of the language, count if no other word is a name.
 fn only_identifier(question: &str) -> Option<String> {
     let words = || {
         question
             .split_whitespace()
             .map(|word| word.trim_matches(is_beside_name))
     };
-    let only = |is_name: fn(&str) -> bool| {
-        let mut names = words().filter(|word| is_name(word));
-        names.next().filter(|_| names.next().is_none())
-    };
-    if words().any(is_identifier) {
-        only(is_identifier)
-    } else {
-        only(is_joined)
-    }
-    .map(str::to_ascii_lowercase)
+    let kinds: [fn(&str) -> bool; 3] = [is_option, is_identifier, is_joined];
+    let is_name = kinds.into_iter().find(|is_name| words().any(is_name))?;
+    let mut names = words().filter(|word| is_name(word));
+    let name = names.next()?.to_ascii_lowercase();
+    names.next().is_none().then_some(name)
 }
 
 /// Returns a heading without its number: `2.1. Robins`.
@@ -322,13 +331,17 @@ fn is_beside_name(letter: char) -> bool {
     !letter.is_alphanumeric() && !"_-".contains(letter)
 }
 
-/// Returns whether a word is the name of something in a program: `worker_threads`, `--depth`, `maxAge`.
+/// Returns whether a word is an option of a program: `-j`, `--depth`.
+fn is_option(word: &str) -> bool {
+    let name = word.trim_start_matches('-');
+    (1..=2).contains(&(word.len() - name.len())) && name.starts_with(char::is_alphabetic)
+}
+
+/// Returns whether a word is the name of something in a program: `worker_threads`, `maxAge`.
 fn is_identifier(word: &str) -> bool {
     let inner = word.trim_matches('_');
     let mut pairs = word.chars().zip(word.chars().skip(1));
-    inner.contains('_')
-        || word.starts_with("--")
-        || pairs.any(|(one, next)| one.is_lowercase() && next.is_uppercase())
+    inner.contains('_') || pairs.any(|(one, next)| one.is_lowercase() && next.is_uppercase())
 }
 
 /// Returns whether letters are joined by a hyphen or a point: `allow-query`, `core.editor`.
@@ -588,11 +601,16 @@ mod tests {
             ("default maxAge", "maxAge 20", false),
             ("default allow-query", "allow-query", true),
             ("default core.editor", "core.editor", true),
+            ("what does --jobs do in pg_dump", "-j njobs --jobs=njobs", true),
+            ("what does pg_dump -j do", "-j njobs --jobs=njobs", true),
+            ("what does pg_dump -j do", "-J njobs", true),
+            ("what does pg_dump -j do", "-v --verbose", false),
             // A word with an underscore is a name for sure, and one with a hyphen may be a word.
             ("default max_feathers in read-only mode", "max_feathers", true),
             ("where can i use AuthName", "AuthName Directive", true),
             ("default --no-color", "--[no-]color", true),
             ("default --color", "--[no-]color", true),
+            ("default --no-color", "--color", false),
             ("default max_feathers", "max_owls (integer)", false),
             ("default max_feathers and max_owls", "max_owls", false),
             ("what is max_feathers", "max_feathers", false),

@@ -77,14 +77,15 @@ pub(crate) fn by_relevance(library: &Library, query: &str, hits: Vec<Hit>) -> Ve
     let names: Vec<String> = headings.into_iter().cloned().collect();
     let weights = library.weights(&names).into_iter();
     let weights: HashMap<String, f32> = names.into_iter().zip(weights).collect();
+    let entries = first_entries(&hits, &passages, &terms, &asked);
     let mut relevant: Vec<f32> = Vec::with_capacity(hits.len());
-    for (hit, passage) in hits.iter().zip(&passages) {
+    for ((hit, passage), has_entry) in hits.iter().zip(&passages).zip(entries) {
         let text = &hit.chunk.text;
         let mut relevance = hit.score / best
             + HEADING_SHARE * passage.heading_match(&terms, &weights)
             + HEADINGS_SHARE * coverage(&terms, |term| term.is_in(&passage.headings))
             + NAME_SHARE * coverage(&terms, |term| term.is_in(&passage.name))
-            + passage.best_sentence(library, &terms, &asked)
+            + passage.best_sentence(library, &terms, &asked, has_entry)
             + PAIRS_SHARE * passage.pairs(&terms)
             + LENGTH_SHARE * (text.len() as f32 / TARGET_BYTES as f32).min(1.0)
             + RUN_SHARE * passage.run(&terms)
@@ -106,6 +107,26 @@ pub(crate) fn by_relevance(library: &Library, query: &str, hits: Vec<Hit>) -> Ve
         hit
     };
     ordered.into_iter().map(scored).collect()
+}
+
+/// Returns which hits have the entry that is asked about. One that goes on from an earlier passage, with its name repeated,
+/// does not count.
+fn first_entries(hits: &[Hit], passages: &[Passage<'_>], terms: &[Term], asked: &Asked) -> Vec<bool> {
+    let starts: Vec<Option<usize>> = passages
+        .iter()
+        .map(|passage| passage.entry_start(terms, asked))
+        .collect();
+    let goes_on = |at: usize| {
+        let chunk = &hits[at].chunk;
+        starts[at] == Some(0)
+            && hits.iter().zip(&starts).any(|(other, start)| {
+                let other = &other.chunk;
+                start.is_some() && other.document_id == chunk.document_id && other.ordinal < chunk.ordinal
+            })
+    };
+    (0..hits.len())
+        .map(|at| starts[at].is_some() && !goes_on(at))
+        .collect()
 }
 
 /// The words of a hit.
@@ -191,7 +212,7 @@ impl<'a> Passage<'a> {
 
     /// Returns what the sentences are worth: the words that the best one covers, half of them with the
     /// headings, a definition, and the kind of answer that is asked for.
-    fn best_sentence(&self, library: &Library, terms: &[Term], asked: &Asked) -> f32 {
+    fn best_sentence(&self, library: &Library, terms: &[Term], asked: &Asked, has_entry: bool) -> f32 {
         let (mut covers, mut fits) = (0.0_f32, 0.0_f32);
         let mut defines = asked.is_named_by(library, self.heading, self.language);
         for (at, (part, stems)) in self.sentences.iter().enumerate() {
@@ -209,23 +230,25 @@ impl<'a> Passage<'a> {
                     && is_title(sentence)
                     && asked.is_named_by(library, sentence, self.language));
         }
-        let defines = f32::from(u8::from(defines || self.has_entry(terms, asked)));
+        let defines = f32::from(u8::from(defines || has_entry));
         let kind_share = if asked.is_count() { COUNT_SHARE } else { KIND_SHARE };
         SENTENCE_SHARE * covers + kind_share * fits + DEFINITION_SHARE * defines
     }
 
-    /// Returns whether an entry of the identifier that is asked about has all words of the question, with the headings
-    /// and names above it.
-    fn has_entry(&self, terms: &[Term], asked: &Asked) -> bool {
+    /// Returns where an entry of the identifier that is asked about begins, if it has all words of the question, with the
+    /// headings and names above it.
+    fn entry_start(&self, terms: &[Term], asked: &Asked) -> Option<usize> {
         let parts: Vec<Part<'_>> = self.sentences.iter().map(|(part, _)| *part).collect();
         let whole = asked.is_entry_of(self.heading).then_some(0..parts.len());
-        whole.into_iter().chain(entries(&parts, asked)).any(|entry| {
-            let within = &self.sentences[entry];
+        let mut entries = whole.into_iter().chain(entries(&parts, asked));
+        let found = entries.find(|entry| {
+            let within = &self.sentences[entry.clone()];
             says_all(terms, |term| {
                 let is_above = term.is_in(&self.headings) || term.is_in(&self.name);
                 is_above || within.iter().any(|(_, stems)| term.is_in(stems))
             })
-        })
+        });
+        found.map(|entry| entry.start)
     }
 
     /// Returns the share of the question that the longest run of its words has, beyond a single word.

@@ -267,6 +267,17 @@ pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Ne
     // The entry of the option that is asked about answers, and not that of another one that mentions it.
     if candidates.iter().any(|candidate| candidate.answers_entry) {
         candidates.retain(|candidate| candidate.answers_entry);
+        // An entry of several passages begins in the first of them, and its name is repeated in the others.
+        let place = |candidate: &Candidate| {
+            let chunk = &hits[candidate.hit].chunk;
+            (chunk.document_id.clone(), chunk.ordinal)
+        };
+        let places: Vec<_> = candidates.iter().map(place).collect();
+        candidates.retain(|candidate| {
+            let (document, ordinal) = place(candidate);
+            let is_before = |(other, before): &(String, u32)| *other == document && *before < ordinal;
+            candidate.range.start > 0 || !places.iter().any(is_before)
+        });
     }
     // The sort is stable: equal worth keeps the order of the hits.
     candidates.sort_by(|a, b| b.worth.total_cmp(&a.worth));

@@ -322,3 +322,23 @@ fn a_row_is_quoted_without_the_rows_around_it() {
     let list = answer(&library, "list the food of each bird");
     assert!(list.lines().count() > 4, "{list}");
 }
+
+#[test]
+fn an_entry_of_several_passages_is_quoted_from_its_beginning() {
+    let filler = "With --jobs each feather is counted by a worker of its own in turn. ".repeat(40);
+    let page = format!(
+        "<h1>count</h1><dl><dt>-v --verbose<dd>Says more.<dt>-j njobs --jobs=njobs<dd>Counts in parallel. {filler}</dl>"
+    );
+    let library = library("count.html", page.as_bytes());
+    for question in ["what does --jobs do in count", "count -j"] {
+        let hits =
+            crate::search::relevance::by_relevance(&library, question, library.search(question, 8).unwrap());
+        assert!(hits.len() > 1);
+        let answer = answer_from(&hits, &extract(&library, question, &hits, &Nearness::default()));
+        assert!(
+            answer.contains("--jobs=njobs\nCounts in parallel."),
+            "{question}: {answer}"
+        );
+        assert_eq!(answer.matches("--jobs=njobs").count(), 1, "{question}: {answer}");
+    }
+}
