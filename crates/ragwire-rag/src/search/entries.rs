@@ -28,25 +28,33 @@ pub(crate) struct Part<'a> {
     /// The index of its line.
     pub(crate) line: usize,
     pub(crate) kind: LineKind,
+    form: Form,
 }
 
-impl Part<'_> {
-    /// Returns whether it is a short line with a name, and not with a property such as `Module: core`.
-    fn is_name(&self) -> bool {
-        let before_remark = self.text.split('(').next().unwrap_or_default();
-        self.kind == LineKind::Prose && is_title(self.text) && !before_remark.contains(": ")
-    }
+/// What a part may be in an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// A short line with a name.
+    Name,
+    /// A line between a name and its description: its syntax, or a property such as `Module: core`.
+    Property,
+    Sentence,
+}
 
-    /// Returns whether it is a line between a name and its description: its syntax or another property.
-    fn is_property(&self) -> bool {
-        match self.kind {
-            LineKind::Prose => is_title(self.text) && !self.is_name(),
-            LineKind::Row | LineKind::Code => true,
+impl<'a> Part<'a> {
+    pub(crate) fn new(text: &'a str, line: usize, kind: LineKind) -> Self {
+        let before_remark = text.split('(').next().unwrap_or_default();
+        let form = match kind {
+            LineKind::Prose if !is_title(text) => Form::Sentence,
+            LineKind::Prose if !before_remark.contains(": ") => Form::Name,
+            LineKind::Prose | LineKind::Row | LineKind::Code => Form::Property,
+        };
+        Self {
+            text,
+            line,
+            kind,
+            form,
         }
-    }
-
-    fn is_sentence(&self) -> bool {
-        self.kind == LineKind::Prose && !is_title(self.text)
     }
 
     /// Returns whether it says where something is described, and not what it is.
@@ -61,7 +69,7 @@ impl Part<'_> {
 pub(crate) fn begins_entry(parts: &[Part<'_>], at: usize) -> bool {
     let is_after_sentence = at.checked_sub(1).is_some_and(|before| {
         let before = &parts[before];
-        before.is_sentence() && before.text.ends_with('.')
+        before.form == Form::Sentence && before.text.ends_with('.')
     });
     is_after_sentence && description_of(parts, at).is_some()
 }
@@ -96,12 +104,16 @@ pub(crate) fn entries(parts: &[Part<'_>], asked: &Asked) -> Vec<Range<usize>> {
 
 /// Returns the first part of the description below the names that begin with a part.
 fn description_of(parts: &[Part<'_>], at: usize) -> Option<usize> {
-    let names = parts[at..].iter().take_while(|part| part.is_name()).count();
-    let below = &parts[at + names..];
-    let properties = below.iter().take_while(|part| part.is_property()).count();
+    let count = |from: usize, form: Form, most: usize| {
+        let parts = parts[from..].iter().take(most + 1);
+        parts.take_while(|part| part.form == form).count()
+    };
+    let names = count(at, Form::Name, MAX_NAMES);
+    let properties = count(at + names, Form::Property, MAX_PROPERTIES);
+    let description = parts.get(at + names + properties);
     let is_entry = (1..=MAX_NAMES).contains(&names)
         && properties <= MAX_PROPERTIES
-        && below.get(properties).is_some_and(Part::is_sentence);
+        && description.is_some_and(|part| part.form == Form::Sentence);
     is_entry.then_some(at + names)
 }
 
@@ -132,7 +144,7 @@ mod tests {
         let part = |(line, (text, kind))| {
             sentences(text)
                 .into_iter()
-                .map(move |text| Part { text, line, kind })
+                .map(move |text| Part::new(text, line, kind))
         };
         lines.flat_map(part).collect()
     }

@@ -170,7 +170,7 @@ impl<'a> Passage<'a> {
         let part = |(line, (text, kind))| {
             sentences(text)
                 .into_iter()
-                .map(move |text| Part { text, line, kind })
+                .map(move |text| Part::new(text, line, kind))
         };
         for part in prose.flat_map(part) {
             let sentence = part.text;

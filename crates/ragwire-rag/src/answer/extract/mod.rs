@@ -52,6 +52,8 @@ const LISTING_BYTES: usize = 700;
 /// An entry of a list, such as an option with its description, is quoted up to the last of the question's words that
 /// it has within this length.
 const ENTRY_BYTES: usize = 1_000;
+/// So many sentences and lines of an entry are searched for them.
+const ENTRY_PARTS: usize = 40;
 /// In a passage of so few sentences, one that has all words of the question is quoted alone.
 const FEW_SENTENCES: usize = 3;
 /// The coverage of a sentence that has all words of a question.
@@ -534,7 +536,7 @@ impl Reader<'_> {
     ) -> usize {
         let mut held = stems[from].clone();
         let mut needed = from;
-        for at in from + 1..segments.len() {
+        for at in (from + 1..segments.len()).take(ENTRY_PARTS) {
             let is_far = segments[at].end - segments[from].start > ENTRY_BYTES;
             if is_far || begins_entry(parts, at) {
                 break;

@@ -27,11 +27,7 @@ pub(super) struct Segment<'a> {
 
 impl<'a> Segment<'a> {
     pub(super) fn part(&self) -> Part<'a> {
-        Part {
-            text: self.text,
-            line: self.line,
-            kind: self.kind,
-        }
+        Part::new(self.text, self.line, self.kind)
     }
 
     /// Returns whether something has to follow.
