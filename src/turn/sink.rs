@@ -125,6 +125,14 @@ impl Sink {
         }
     }
 
+    /// Sends an event as [`send`](Self::send) does, but does not give way once it is queued: when the future is done,
+    /// the reader gets the event, and until then it does not.
+    pub(super) async fn queue_event(&self, event: Event) -> Result<(), SendError> {
+        let mut item = Item::from(event);
+        let mut progress = Progress::default();
+        poll_fn(|cx| self.poll_send(&mut item, &mut progress, cx)).await
+    }
+
     /// Sends without waiting. A text longer than 16 KiB is queued as one piece, by which the queue
     /// may then exceed its limit in bytes.
     ///

@@ -378,7 +378,8 @@ impl Sink {
             withdrawn: None,
             is_closed: false,
         };
-        open.sink.send(request.question).await?;
+        // Whoever drops this future now withdraws a question that the reader has.
+        open.sink.queue_event(request.question).await?;
         open.withdrawn = Some(request.withdrawn);
         let answered = poll_fn(|cx| {
             let queue = open.sink.queue();

@@ -64,6 +64,25 @@ async fn a_stop_follows_the_question() {
     assert_eq!(handle.answer("r1", "Approve"), Err(AnswerError::Late));
 }
 
+/// Also if the question is the first frame, after which an orchestrator gives way.
+#[tokio::test(start_paused = true)]
+async fn a_question_that_is_dropped_at_once_is_withdrawn() {
+    let turn = Turn::start(async move |sink: Sink| {
+        let mut asked = Box::pin(sink.ask(approval()));
+        assert!(
+            std::future::poll_fn(|cx| std::task::Poll::Ready(asked.as_mut().poll(cx).is_pending())).await
+        );
+        drop(asked);
+        Ok::<_, SendError>(Metadata::default())
+    });
+    let read = drain(turn.commit().await.unwrap().stream(&Framed::default())).await;
+    let (asked, _) = framed("", "")
+        .split_once('\x1d')
+        .map(|(a, b)| (a.to_owned(), b.to_owned()))
+        .unwrap();
+    assert_eq!(read, format!("{asked}\x1d{EMPTY}"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn dropping_the_question_withdraws_it() {
     let turn = Turn::start(async move |sink: Sink| {

@@ -92,7 +92,11 @@ where
         .journal(journal)
         .timeouts(Timeouts::default().keep_alive(None))
         .start(orchestrator);
-    let id = turn.commit().await.unwrap().id();
+    let turn = turn.commit().await.unwrap();
+    // Until it asks, a turn without a reader ends.
+    settle().await;
+    let id = turn.id();
+    drop(turn);
     settle().await;
     id
 }
