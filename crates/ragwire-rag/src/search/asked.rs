@@ -4,13 +4,13 @@ use std::collections::HashSet;
 
 use unicode_segmentation::UnicodeSegmentation;
 
+use super::identifier::{Identifier, without_number};
 use super::quantity::Quantity;
 use crate::Library;
 use crate::answer::lexicon::{
     ASKS_FOR_PERSON, ASKS_FOR_REASON, CAPTION_LABELS, COPULAS, DEFINITION_STARTS, REASON_PHRASES,
 };
 use crate::search::analyzer::Language;
-use crate::search::lines::names_option;
 
 /// The fit of [`Quantity`] that counts fully.
 const FULL_FIT: f32 = 3.0;
@@ -19,10 +19,10 @@ const AROUND_SUBJECT: usize = 3;
 /// The words of an aside between the subject and the verb of a definition.
 const ASIDE_WORDS: usize = 6;
 /// The longest line that may be the name of what the text below it defines, in bytes.
-const MAX_LABEL_BYTES: usize = 90;
+pub(super) const MAX_LABEL_BYTES: usize = 90;
 
 /// What the name of a thing is often followed by: `the myorigin parameter`.
-const GENERIC_NOUNS: [&str; 22] = [
+pub(super) const GENERIC_NOUNS: [&str; 22] = [
     "argument",
     "attribute",
     "class",
@@ -81,7 +81,7 @@ pub(crate) struct Asked {
     /// How many words X has.
     subject_words: usize,
     /// The only identifier of a question that asks something about it, such as `worker_threads`, in lower case.
-    identifier: Option<String>,
+    identifier: Option<Identifier>,
     /// X itself if it is one word, without marks: `d_k` is `dk` in the text of a PDF.
     symbol: Option<String>,
 }
@@ -99,7 +99,7 @@ impl Asked {
                 .find_map(|start| asked.strip_prefix(start))
         };
         let subject = subject.or_else(starts).unwrap_or_default();
-        let identifier = only_identifier(question).filter(|identifier| subject.trim() != identifier);
+        let identifier = Identifier::of(question).filter(|identifier| !identifier.is(subject));
         Self {
             quantity: Quantity::of(library, question),
             version: lower.contains("version"),
@@ -168,38 +168,9 @@ impl Asked {
         })
     }
 
-    /// Returns whether the question asks something about an identifier.
-    pub(crate) fn has_identifier(&self) -> bool {
-        self.identifier.is_some()
-    }
-
-    /// Returns whether a short line is the name of the identifier that the question asks something about, alone or
-    /// with its type or value: `max_size (integer)`, `-o <file> --output=<file>`. What is asked is said below it.
-    pub(crate) fn is_entry_of(&self, label: &str) -> bool {
-        let Some(asked) = &self.identifier else {
-            return false;
-        };
-        // `--[no-]color` names two options.
-        let (asked, label) = if label.contains("[no-]") {
-            (asked.replace("--no-", "--"), label.replace("[no-]", ""))
-        } else {
-            (asked.clone(), label.to_owned())
-        };
-        let label = without_number(&label);
-        let is_asked = |name: &str| name.eq_ignore_ascii_case(&asked);
-        if label.len() > MAX_LABEL_BYTES {
-            return false;
-        }
-        if names_option(label) {
-            let names = label.split_whitespace().filter(|word| word.starts_with('-'));
-            return names.map(first_name).any(is_asked);
-        }
-        let name = first_name(label);
-        let rest = label.split_once(name).map_or("", |(_, rest)| rest.trim_start());
-        let is_alone = rest.is_empty()
-            || rest.starts_with(['(', '<', '[', '=', ':', ','])
-            || GENERIC_NOUNS.contains(&rest.to_lowercase().as_str());
-        is_asked(name) && is_alone
+    /// Returns the identifier that the question asks something about.
+    pub(crate) fn identifier(&self) -> Option<&Identifier> {
+        self.identifier.as_ref()
     }
 
     /// Returns whether a sentence gives the value of a symbol that the question asks about: `dk = 64`.
@@ -298,61 +269,6 @@ impl Asked {
         let mut after = start[..copula].iter().rev().take_while(|word| !is_own(word));
         names_a_kind(&clause) || after.all(|word| is_generic(word))
     }
-}
-
-/// Returns the identifier that a question is about, in lower case: its only option, otherwise its only other name.
-/// Words with a hyphen or a point, which may be of the language, count if no other word is a name.
-fn only_identifier(question: &str) -> Option<String> {
-    let words = || {
-        question
-            .split_whitespace()
-            .map(|word| word.trim_matches(is_beside_name))
-    };
-    let kinds: [fn(&str) -> bool; 3] = [is_option, is_identifier, is_joined];
-    let is_name = kinds.into_iter().find(|is_name| words().any(is_name))?;
-    let mut names = words().filter(|word| is_name(word));
-    let name = names.next()?.to_ascii_lowercase();
-    names.next().is_none().then_some(name)
-}
-
-/// Returns a heading without its number: `2.1. Robins`.
-fn without_number(heading: &str) -> &str {
-    heading
-        .trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.' || letter.is_whitespace())
-}
-
-/// Returns the first word of a label without what is around a name: `--depth` of `--depth <depth>`.
-fn first_name(label: &str) -> &str {
-    let end = label.find(|letter: char| letter.is_whitespace() || "([=:,|".contains(letter));
-    label[..end.unwrap_or(label.len())].trim_matches(is_beside_name)
-}
-
-fn is_beside_name(letter: char) -> bool {
-    !letter.is_alphanumeric() && !"_-".contains(letter)
-}
-
-/// Returns whether a word is an option of a program: `-j`, `--depth`.
-fn is_option(word: &str) -> bool {
-    let name = word.trim_start_matches('-');
-    (1..=2).contains(&(word.len() - name.len())) && name.starts_with(char::is_alphabetic)
-}
-
-/// Returns whether a word is the name of something in a program: `worker_threads`, `maxAge`.
-fn is_identifier(word: &str) -> bool {
-    let inner = word.trim_matches('_');
-    let mut pairs = word.chars().zip(word.chars().skip(1));
-    inner.contains('_') || pairs.any(|(one, next)| one.is_lowercase() && next.is_uppercase())
-}
-
-/// Returns whether letters are joined by a hyphen or a point: `allow-query`, `core.editor`.
-fn is_joined(word: &str) -> bool {
-    let letters: Vec<char> = word.chars().collect();
-    letters.windows(3).any(|three| {
-        let [before, mark, after] = three else {
-            return false;
-        };
-        before.is_alphanumeric() && matches!(mark, '-' | '.') && after.is_alphabetic()
-    })
 }
 
 fn is_copula(word: &str) -> bool {
@@ -586,39 +502,6 @@ mod tests {
             let asked = Asked::of(&library, question, Language::English);
             let is_defined = asked.is_defined_by(&library, sentence, Language::English);
             assert_eq!(is_defined, wanted, "{question} {sentence}");
-        }
-    }
-
-    #[test]
-    fn an_entry_is_of_the_only_identifier_of_a_question() {
-        let library = Library::in_memory(LibraryLimits::default()).unwrap();
-        let cases = [
-            ("default max_feathers", "max_feathers (integer)", true),
-            ("default max_feathers", "3.4. max_feathers", true),
-            ("what is the default of max_feathers?", "max_feathers", true),
-            ("how long may `--depth` be", "--depth <depth>", true),
-            ("which values has maxAge", "maxAge=<seconds>", true),
-            ("default maxAge", "maxAge 20", false),
-            ("default allow-query", "allow-query", true),
-            ("default core.editor", "core.editor", true),
-            ("what does --jobs do in pg_dump", "-j njobs --jobs=njobs", true),
-            ("what does pg_dump -j do", "-j njobs --jobs=njobs", true),
-            ("what does pg_dump -j do", "-J njobs", true),
-            ("what does pg_dump -j do", "-v --verbose", false),
-            // A word with an underscore is a name for sure, and one with a hyphen may be a word.
-            ("default max_feathers in read-only mode", "max_feathers", true),
-            ("where can i use AuthName", "AuthName Directive", true),
-            ("default --no-color", "--[no-]color", true),
-            ("default --color", "--[no-]color", true),
-            ("default --no-color", "--color", false),
-            ("default max_feathers", "max_owls (integer)", false),
-            ("default max_feathers and max_owls", "max_owls", false),
-            ("what is max_feathers", "max_feathers", false),
-            ("default feathers", "feathers", false),
-        ];
-        for (question, label, wanted) in cases {
-            let asked = Asked::of(&library, question, Language::English);
-            assert_eq!(asked.is_entry_of(label), wanted, "{question} {label}");
         }
     }
 

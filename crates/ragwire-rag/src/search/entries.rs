@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::asked::Asked;
+use super::identifier::Identifier;
 use super::lines::{CELL, LineKind, is_title};
 
 /// The names of an entry at most: `-q` and `--quiet`.
@@ -74,12 +74,9 @@ pub(crate) fn begins_entry(parts: &[Part<'_>], at: usize) -> bool {
     is_after_sentence && description_of(parts, at).is_some()
 }
 
-/// Returns the entries of the identifier that a question asks something about.
-pub(crate) fn entries(parts: &[Part<'_>], asked: &Asked) -> Vec<Range<usize>> {
+/// Returns the entries of an identifier.
+pub(crate) fn entries(parts: &[Part<'_>], identifier: &Identifier) -> Vec<Range<usize>> {
     let mut found = Vec::new();
-    if !asked.has_identifier() {
-        return found;
-    }
     for (at, part) in parts.iter().enumerate() {
         let begins_line = at == 0 || parts[at - 1].line != part.line;
         if !begins_line || found.last().is_some_and(|last: &Range<usize>| last.contains(&at)) {
@@ -87,14 +84,14 @@ pub(crate) fn entries(parts: &[Part<'_>], asked: &Asked) -> Vec<Range<usize>> {
         }
         if let Some(description) = description_of(parts, at) {
             let names = &parts[at..description];
-            if names.iter().any(|name| asked.is_entry_of(name.text)) {
+            if names.iter().any(|name| identifier.is_named_by(name.text)) {
                 let end = (description..parts.len()).find(|next| begins_entry(parts, *next));
                 let end = end.unwrap_or(parts.len());
                 if !parts[description..end].iter().all(Part::refers) {
                     found.push(at..end);
                 }
             }
-        } else if name_in_line(part).is_some_and(|name| asked.is_entry_of(name)) {
+        } else if name_in_line(part).is_some_and(|name| identifier.is_named_by(name)) {
             let line = parts[at..].iter().take_while(|next| next.line == part.line);
             found.push(at..at + line.count());
         }
@@ -135,9 +132,7 @@ fn name_in_line<'a>(part: &Part<'a>) -> Option<&'a str> {
 mod tests {
     use super::*;
     use crate::documents::sentences;
-    use crate::search::analyzer::Language;
     use crate::search::lines::line_kinds;
-    use crate::{Library, LibraryLimits};
 
     fn parts(text: &str) -> Vec<Part<'_>> {
         let lines = text.split('\n').zip(line_kinds(text)).enumerate();
@@ -151,7 +146,6 @@ mod tests {
 
     #[test]
     fn an_entry_is_from_its_names_to_the_next_names() {
-        let library = Library::in_memory(LibraryLimits::default()).unwrap();
         let size = "max_size (integer)\nIt is large.\nThe default is 5.";
         let all = "-a\n--all[=<when>]\nAll of them.\nEach.";
         let cases = [
@@ -207,10 +201,14 @@ mod tests {
             ("what is large", "max_size (integer)\nIt is large.", None),
         ];
         for (question, text, wanted) in cases {
-            let asked = Asked::of(&library, question, Language::English);
+            let identifier = Identifier::of(question);
             let parts = parts(text);
             let texts = |entry: Range<usize>| parts[entry].iter().map(|part| part.text).collect::<Vec<_>>();
-            let found: Vec<_> = entries(&parts, &asked).into_iter().map(texts).collect();
+            let found: Vec<_> = identifier
+                .iter()
+                .flat_map(|identifier| entries(&parts, identifier))
+                .map(texts)
+                .collect();
             let wanted: Vec<_> = wanted
                 .iter()
                 .map(|wanted| wanted.split('\n').collect::<Vec<_>>())

@@ -5,6 +5,7 @@ pub(crate) mod analyzer;
 pub(crate) mod asked;
 pub(crate) mod entries;
 pub(crate) mod follow_up;
+pub(crate) mod identifier;
 pub(crate) mod index;
 pub(crate) mod lexical;
 pub(crate) mod lines;

@@ -239,8 +239,9 @@ impl<'a> Passage<'a> {
     /// headings and names above it.
     fn entry_start(&self, terms: &[Term], asked: &Asked) -> Option<usize> {
         let parts: Vec<Part<'_>> = self.sentences.iter().map(|(part, _)| *part).collect();
-        let whole = asked.is_entry_of(self.heading).then_some(0..parts.len());
-        let mut entries = whole.into_iter().chain(entries(&parts, asked));
+        let identifier = asked.identifier()?;
+        let whole = identifier.is_named_by(self.heading).then_some(0..parts.len());
+        let mut entries = whole.into_iter().chain(entries(&parts, identifier));
         let found = entries.find(|entry| {
             let within = &self.sentences[entry.clone()];
             says_all(terms, |term| {

@@ -9,6 +9,7 @@
 
 mod about;
 mod choice;
+mod growth;
 mod segments;
 #[cfg(test)]
 mod tests;
@@ -17,12 +18,13 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use self::about::about_quotes;
-use self::choice::{Candidate, without_repetition};
+use self::choice::{Candidate, entries_alone, without_repetition};
+use self::growth::fragments_share;
 use self::segments::{Segment, segments};
 use crate::search::about::AboutDocument;
 use crate::search::analyzer::Language;
 use crate::search::asked::Asked;
-use crate::search::entries::{Part, begins_entry, entries};
+use crate::search::entries::{Part, entries};
 use crate::search::lexical::indexed_text;
 use crate::search::lines::{LineKind, names_option};
 use crate::search::meaning::{ANSWERS, IS_NEAR, Meaning};
@@ -45,19 +47,6 @@ const COMPARED_HITS: usize = 5;
 /// tuning half of `scripts/evaluate`, quotes of 300 bytes held 0.05 fewer facts, and quotes of 600
 /// bytes 0.01 more.
 const QUOTE_BYTES: usize = 450;
-/// From this length on, a paragraph is only added if it has further words of the question.
-const ENOUGH_BYTES: usize = 300;
-/// A listing is quoted to its end up to this length.
-const LISTING_BYTES: usize = 700;
-/// An entry of a list, such as an option with its description, is quoted up to the last of the question's words that
-/// it has within this length.
-const ENTRY_BYTES: usize = 1_000;
-/// So many sentences and lines of an entry are searched for them.
-const ENTRY_PARTS: usize = 40;
-/// In a passage of so few sentences, one that has all words of the question is quoted alone.
-const FEW_SENTENCES: usize = 3;
-/// The coverage of a sentence that has all words of a question.
-const COMPLETE: f32 = 0.99;
 
 /// If the score of the first hit is so many times that of the second, only the first one is quoted: it
 /// is clearly the best.
@@ -266,21 +255,7 @@ pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Ne
     if candidates.iter().any(|candidate| candidate.counts) {
         candidates.retain(|candidate| candidate.counts);
     }
-    // The entry of the option that is asked about answers, and not that of another one that mentions it.
-    if candidates.iter().any(|candidate| candidate.answers_entry) {
-        candidates.retain(|candidate| candidate.answers_entry);
-        // An entry of several passages begins in the first of them, and its name is repeated in the others.
-        let place = |candidate: &Candidate| {
-            let chunk = &hits[candidate.hit].chunk;
-            (chunk.document_id.clone(), chunk.ordinal)
-        };
-        let places: Vec<_> = candidates.iter().map(place).collect();
-        candidates.retain(|candidate| {
-            let (document, ordinal) = place(candidate);
-            let is_before = |(other, before): &(String, u32)| *other == document && *before < ordinal;
-            candidate.range.start > 0 || !places.iter().any(is_before)
-        });
-    }
+    let mut candidates = entries_alone(candidates, hits);
     // The sort is stable: equal worth keeps the order of the hits.
     candidates.sort_by(|a, b| b.worth.total_cmp(&a.worth));
     let mut quoted = without_repetition(candidates);
@@ -415,16 +390,17 @@ impl Reader<'_> {
             })
             .collect();
         let parts: Vec<Part<'_>> = segments.iter().map(Segment::part).collect();
-        let mut entries = entries(&parts, &self.asked);
-        if self.asked.is_entry_of(last) {
-            entries.insert(0, 0..parts.len());
+        let mut known: Vec<Range<usize>> = Vec::new();
+        if let Some(identifier) = self.asked.identifier() {
+            known.extend(identifier.is_named_by(last).then_some(0..parts.len()));
+            known.extend(entries(&parts, identifier));
         }
         let name = self
             .library
             .name_text(&hit.chunk.document_id, &hit.chunk.document_name);
         let around: HashSet<String> = above.union(&self.stems(&name, language)).cloned().collect();
         for (from, segment) in segments.iter().enumerate() {
-            let entry = entries.iter().find(|entry| entry.start == from);
+            let entry = known.iter().find(|entry| entry.start == from);
             let (to, held) = self.grown(&segments, &parts, &stems, &nears, from, entry);
             let is_name = |label: &str| self.asked.is_named_by(self.library, label, language);
             // What is below the heading of a glossary is about that heading without repeating it.
@@ -524,145 +500,4 @@ impl Reader<'_> {
             });
         }
     }
-
-    /// Returns the last segment that an entry of a list needs so that it has all words of the question that it has
-    /// within reach.
-    fn complete_at(
-        &self,
-        segments: &[Segment<'_>],
-        parts: &[Part<'_>],
-        stems: &[HashSet<String>],
-        from: usize,
-    ) -> usize {
-        let mut held = stems[from].clone();
-        let mut needed = from;
-        for at in (from + 1..segments.len()).take(ENTRY_PARTS) {
-            let is_far = segments[at].end - segments[from].start > ENTRY_BYTES;
-            if is_far || begins_entry(parts, at) {
-                break;
-            }
-            let before = self.covered(&held);
-            held.extend(stems[at].iter().cloned());
-            if self.covered(&held) > before {
-                needed = at;
-            }
-        }
-        needed
-    }
-
-    /// Returns the last segment of the quote that begins with segment `from`, and its stems.
-    fn grown(
-        &self,
-        segments: &[Segment<'_>],
-        parts: &[Part<'_>],
-        stems: &[HashSet<String>],
-        nears: &[f32],
-        from: usize,
-        entry: Option<&Range<usize>>,
-    ) -> (usize, HashSet<String>) {
-        let mut held = stems[from].clone();
-        let mut to = from;
-        let end = entry.map_or(segments.len(), |entry| entry.end);
-        let is_row = |at: usize| segments[at].kind == LineKind::Row;
-        let is_within_table = |at: usize| is_row(at) && at.checked_sub(1).is_some_and(is_row);
-        let mut best_row = 0.0;
-        if is_within_table(from) {
-            best_row = self.covered(&stems[from]);
-            // The names of the columns are shown with it.
-            let names = (0..from).rev().take_while(|at| is_row(*at)).last();
-            held.extend(names.into_iter().flat_map(|names| stems[names].iter().cloned()));
-        }
-        let in_entry = entry.is_some()
-            || segments[from].is_title()
-            || from
-                .checked_sub(1)
-                .is_some_and(|before| segments[before].is_title());
-        let complete_at = if in_entry {
-            self.complete_at(segments, parts, stems, from)
-        } else {
-            from
-        };
-        let has_all = |held: &HashSet<String>| self.covered(held) >= COMPLETE || nears[from] >= ANSWERS;
-        while let Some(next) = segments.get(to + 1) {
-            let (last, bytes) = (&segments[to], segments[to].end - segments[from].start);
-            let with = next.end - segments[from].start;
-            let in_listing = last.kind == LineKind::Code && next.kind == LineKind::Code;
-            if next.is_footnote() && next.line != last.line {
-                break;
-            }
-            if to + 1 == end || begins_entry(parts, to + 1) {
-                break;
-            }
-            // Of a table, only the rows that answer as much as those before.
-            if is_row(to) && is_row(to + 1) && self.covered(&stems[to + 1]) < best_row {
-                break;
-            }
-            if with > QUOTE_BYTES && to >= complete_at && !(in_listing && with <= LISTING_BYTES) {
-                break;
-            }
-            let is_complete = !last.leads_in() && !last.is_question() && has_all(&held);
-            if is_complete && segments.len() <= FEW_SENTENCES {
-                break;
-            }
-            if next.line != last.line && bytes >= ENOUGH_BYTES && !last.leads_in() && !in_listing {
-                let paragraph = segments
-                    .iter()
-                    .zip(stems)
-                    .filter(|(one, _)| one.line == next.line);
-                let adds = paragraph.flat_map(|(_, stems)| stems).any(|stem| {
-                    !held.contains(stem) && self.terms.iter().any(|term| term.stems.contains(stem))
-                });
-                if !adds {
-                    break;
-                }
-            }
-            to += 1;
-            held.extend(stems[to].iter().cloned());
-            if is_within_table(to) {
-                best_row = self.covered(&stems[to]).max(best_row);
-            }
-        }
-        // A lead-in without what it leads to is left out, unless it is all, and so is the name of what comes next and
-        // a formula that is cut within brackets.
-        if let Some(whole) = before_cut_formula(&segments[from..=to]) {
-            to = from + whole;
-        }
-        let is_loose = |at: usize| {
-            let of_next = segments[at].is_title() && segments[at - 1].text.ends_with('.');
-            segments[at].leads_in() || segments[at].is_question() || of_next
-        };
-        while to > from && is_loose(to) {
-            to -= 1;
-        }
-        (to, held)
-    }
-}
-
-/// Returns the index of the last segment before a formula that the quote does not contain to its end,
-/// or `None` if it contains all of them: a line that is no sentence opens a bracket that stays open.
-fn before_cut_formula(quote: &[Segment<'_>]) -> Option<usize> {
-    let (mut open, mut begin) = (0, 0);
-    for (at, segment) in quote.iter().enumerate() {
-        let is_sentence = segment.text.ends_with(['.', '!', '?', ':', '。']);
-        if segment.kind != LineKind::Prose || (open == 0 && is_sentence) {
-            continue;
-        }
-        if open == 0 {
-            begin = at;
-        }
-        open += segment.text.matches(['(', '[']).count();
-        open = open.saturating_sub(segment.text.matches([')', ']']).count());
-    }
-    (open > 0).then(|| begin.checked_sub(1)).flatten()
-}
-
-/// Returns the share of the lines that are not sentences, except in the list after a lead-in.
-fn fragments_share(quote: &[Segment<'_>]) -> f32 {
-    let lead = quote.iter().position(Segment::leads_in);
-    let fragments = quote
-        .iter()
-        .take(lead.unwrap_or(quote.len()))
-        .skip(1)
-        .filter(|segment| segment.is_title() && !names_option(segment.text));
-    fragments.count() as f32 / quote.len() as f32
 }

@@ -1,0 +1,168 @@
+//! How far a quote goes on from its first sentence or line.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use super::segments::Segment;
+use super::{QUOTE_BYTES, Reader};
+use crate::search::entries::{Part, begins_entry};
+use crate::search::lines::{LineKind, names_option};
+use crate::search::meaning::ANSWERS;
+
+/// From this length on, a paragraph is only added if it has further words of the question.
+const ENOUGH_BYTES: usize = 300;
+/// A listing is quoted to its end up to this length.
+const LISTING_BYTES: usize = 700;
+/// An entry of a list, such as an option with its description, is quoted up to the last of the question's words that
+/// it has within this length.
+const ENTRY_BYTES: usize = 1_000;
+/// So many sentences and lines of an entry are searched for them.
+const ENTRY_PARTS: usize = 40;
+/// In a passage of so few sentences, one that has all words of the question is quoted alone.
+const FEW_SENTENCES: usize = 3;
+/// The coverage of a sentence that has all words of a question.
+const COMPLETE: f32 = 0.99;
+
+impl Reader<'_> {
+    /// Returns the last segment that an entry of a list needs so that it has all words of the question that it has
+    /// within reach.
+    fn complete_at(
+        &self,
+        segments: &[Segment<'_>],
+        parts: &[Part<'_>],
+        stems: &[HashSet<String>],
+        from: usize,
+    ) -> usize {
+        let mut held = stems[from].clone();
+        let mut needed = from;
+        for at in (from + 1..segments.len()).take(ENTRY_PARTS) {
+            let is_far = segments[at].end - segments[from].start > ENTRY_BYTES;
+            if is_far || begins_entry(parts, at) {
+                break;
+            }
+            let before = self.covered(&held);
+            held.extend(stems[at].iter().cloned());
+            if self.covered(&held) > before {
+                needed = at;
+            }
+        }
+        needed
+    }
+
+    /// Returns the last segment of the quote that begins with segment `from`, and its stems.
+    pub(super) fn grown(
+        &self,
+        segments: &[Segment<'_>],
+        parts: &[Part<'_>],
+        stems: &[HashSet<String>],
+        nears: &[f32],
+        from: usize,
+        entry: Option<&Range<usize>>,
+    ) -> (usize, HashSet<String>) {
+        let mut held = stems[from].clone();
+        let mut to = from;
+        let end = entry.map_or(segments.len(), |entry| entry.end);
+        let is_row = |at: usize| segments[at].kind == LineKind::Row;
+        let is_within_table = |at: usize| is_row(at) && at.checked_sub(1).is_some_and(is_row);
+        let mut best_row = 0.0;
+        if is_within_table(from) {
+            best_row = self.covered(&stems[from]);
+            // The names of the columns are shown with it.
+            let names = (0..from).rev().take_while(|at| is_row(*at)).last();
+            held.extend(names.into_iter().flat_map(|names| stems[names].iter().cloned()));
+        }
+        let in_entry = entry.is_some()
+            || segments[from].is_title()
+            || from
+                .checked_sub(1)
+                .is_some_and(|before| segments[before].is_title());
+        let complete_at = if in_entry {
+            self.complete_at(segments, parts, stems, from)
+        } else {
+            from
+        };
+        let has_all = |held: &HashSet<String>| self.covered(held) >= COMPLETE || nears[from] >= ANSWERS;
+        while let Some(next) = segments.get(to + 1) {
+            let (last, bytes) = (&segments[to], segments[to].end - segments[from].start);
+            let with = next.end - segments[from].start;
+            let in_listing = last.kind == LineKind::Code && next.kind == LineKind::Code;
+            if next.is_footnote() && next.line != last.line {
+                break;
+            }
+            if to + 1 == end || begins_entry(parts, to + 1) {
+                break;
+            }
+            // Of a table, only the rows that answer as much as those before.
+            if is_row(to) && is_row(to + 1) && self.covered(&stems[to + 1]) < best_row {
+                break;
+            }
+            if with > QUOTE_BYTES && to >= complete_at && !(in_listing && with <= LISTING_BYTES) {
+                break;
+            }
+            let is_complete = !last.leads_in() && !last.is_question() && has_all(&held);
+            if is_complete && segments.len() <= FEW_SENTENCES {
+                break;
+            }
+            let is_new = next.line != last.line && !last.leads_in() && !in_listing;
+            if is_new && bytes >= ENOUGH_BYTES && to >= complete_at {
+                let paragraph = segments
+                    .iter()
+                    .zip(stems)
+                    .filter(|(one, _)| one.line == next.line);
+                let adds = paragraph.flat_map(|(_, stems)| stems).any(|stem| {
+                    !held.contains(stem) && self.terms.iter().any(|term| term.stems.contains(stem))
+                });
+                if !adds {
+                    break;
+                }
+            }
+            to += 1;
+            held.extend(stems[to].iter().cloned());
+            if is_within_table(to) {
+                best_row = self.covered(&stems[to]).max(best_row);
+            }
+        }
+        // A lead-in without what it leads to is left out, unless it is all, and so is the name of what comes next and
+        // a formula that is cut within brackets.
+        if let Some(whole) = before_cut_formula(&segments[from..=to]) {
+            to = from + whole;
+        }
+        let is_loose = |at: usize| {
+            let of_next = segments[at].is_title() && segments[at - 1].text.ends_with('.');
+            segments[at].leads_in() || segments[at].is_question() || of_next
+        };
+        while to > from && is_loose(to) {
+            to -= 1;
+        }
+        (to, held)
+    }
+}
+
+/// Returns the index of the last segment before a formula that the quote does not contain to its end,
+/// or `None` if it contains all of them: a line that is no sentence opens a bracket that stays open.
+fn before_cut_formula(quote: &[Segment<'_>]) -> Option<usize> {
+    let (mut open, mut begin) = (0, 0);
+    for (at, segment) in quote.iter().enumerate() {
+        let is_sentence = segment.text.ends_with(['.', '!', '?', ':', '。']);
+        if segment.kind != LineKind::Prose || (open == 0 && is_sentence) {
+            continue;
+        }
+        if open == 0 {
+            begin = at;
+        }
+        open += segment.text.matches(['(', '[']).count();
+        open = open.saturating_sub(segment.text.matches([')', ']']).count());
+    }
+    (open > 0).then(|| begin.checked_sub(1)).flatten()
+}
+
+/// Returns the share of the lines that are not sentences, except in the list after a lead-in.
+pub(super) fn fragments_share(quote: &[Segment<'_>]) -> f32 {
+    let lead = quote.iter().position(Segment::leads_in);
+    let fragments = quote
+        .iter()
+        .take(lead.unwrap_or(quote.len()))
+        .skip(1)
+        .filter(|segment| segment.is_title() && !names_option(segment.text));
+    fragments.count() as f32 / quote.len() as f32
+}
