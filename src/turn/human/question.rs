@@ -378,7 +378,7 @@ impl Sink {
             withdrawn: None,
             is_closed: false,
         };
-        // Whoever drops this future now withdraws a question that the reader has.
+        // From here on, dropping this future withdraws a question that the reader has.
         open.sink.queue_event(request.question).await?;
         open.withdrawn = Some(request.withdrawn);
         let answered = poll_fn(|cx| {

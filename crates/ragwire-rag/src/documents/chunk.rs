@@ -77,8 +77,8 @@ fn is_term(block: &Block) -> bool {
 
 /// Returns the size of the entry at the start of `blocks`.
 fn entry_bytes(blocks: &[Block]) -> usize {
-    let goes_on = |at: usize| at == 0 || (blocks[at].term.is_some() && !begins_entry(blocks, at));
-    let entry = (0..blocks.len()).take_while(|at| goes_on(*at));
+    let continues = |at: usize| at == 0 || (blocks[at].term.is_some() && !begins_entry(blocks, at));
+    let entry = (0..blocks.len()).take_while(|at| continues(*at));
     entry.map(|at| blocks[at].text.len() + 1).sum()
 }
 

@@ -80,7 +80,7 @@ pub(crate) struct Asked {
     subject: HashSet<String>,
     /// How many words X has.
     subject_words: usize,
-    /// The only identifier of a question that asks something about it, such as `worker_threads`, in lower case.
+    /// The only identifier of a question that asks about one of its properties: `default worker_threads`.
     identifier: Option<Identifier>,
     /// X itself if it is one word, without marks: `d_k` is `dk` in the text of a PDF.
     symbol: Option<String>,

@@ -1,4 +1,4 @@
-//! The entries of a passage: the name of an option, setting or function with what is said of it.
+//! The entries of a passage: the name of an option, setting or function with its description.
 //!
 //! An entry is one or more short lines with names and the sentences below them, one line such as
 //! `max_size: the size …`, or a row of a table whose first cell is the name.
@@ -9,14 +9,15 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::identifier::Identifier;
 use super::lines::{CELL, LineKind, is_title};
+use crate::Chunk;
 
-/// The names of an entry at most: `-q` and `--quiet`.
+/// The most names of an entry, such as `-q` and `--quiet`.
 const MAX_NAMES: usize = 4;
-/// The lines between the names and the description at most.
+/// The most lines between the names and the description.
 const MAX_PROPERTIES: usize = 8;
 /// How a sentence begins that only says where something is described.
 const REFERENCES: [&str; 3] = ["See ", "Siehe ", "Voir "];
-/// The words of a description in one line at least: an index has the module or page of each name.
+/// The fewest words of a description in one line: an index has the module or page of each name.
 const MIN_DESCRIPTION: usize = 4;
 /// What is between a name and its description in one line.
 const AFTER_NAME: [&str; 5] = [": ", " — ", " – ", " -- ", " - "];
@@ -74,8 +75,8 @@ pub(crate) fn begins_entry(parts: &[Part<'_>], at: usize) -> bool {
     is_after_sentence && description_of(parts, at).is_some()
 }
 
-/// Returns the entries of an identifier.
-pub(crate) fn entries(parts: &[Part<'_>], identifier: &Identifier) -> Vec<Range<usize>> {
+/// Returns the entries of an identifier. A passage whose innermost heading is the identifier is one as a whole.
+pub(crate) fn entries(parts: &[Part<'_>], heading: &str, identifier: &Identifier) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     for (at, part) in parts.iter().enumerate() {
         let begins_line = at == 0 || parts[at - 1].line != part.line;
@@ -96,7 +97,20 @@ pub(crate) fn entries(parts: &[Part<'_>], identifier: &Identifier) -> Vec<Range<
             found.push(at..at + line.count());
         }
     }
+    if identifier.is_named_by(heading) {
+        found.insert(0, 0..parts.len());
+    }
     found
+}
+
+/// Returns whether an entry that begins with part or byte `start` of a chunk continues one from an earlier chunk, which
+/// repeats its name. `others` are the chunks that have the entry.
+pub(crate) fn is_continued<'a>(
+    chunk: &Chunk,
+    start: usize,
+    mut others: impl Iterator<Item = &'a Chunk>,
+) -> bool {
+    start == 0 && others.any(|other| other.document_id == chunk.document_id && other.ordinal < chunk.ordinal)
 }
 
 /// Returns the first part of the description below the names that begin with a part.
@@ -206,7 +220,7 @@ mod tests {
             let texts = |entry: Range<usize>| parts[entry].iter().map(|part| part.text).collect::<Vec<_>>();
             let found: Vec<_> = identifier
                 .iter()
-                .flat_map(|identifier| entries(&parts, identifier))
+                .flat_map(|identifier| entries(&parts, "", identifier))
                 .map(texts)
                 .collect();
             let wanted: Vec<_> = wanted

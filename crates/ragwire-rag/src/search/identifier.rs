@@ -3,7 +3,7 @@
 use super::asked::{GENERIC_NOUNS, MAX_LABEL_BYTES};
 use super::lines::names_option;
 
-/// A name that is no word of the language: `max_size`, `--depth`, `maxAge`. In lower case.
+/// A name that is not a word of the language: `max_size`, `--depth`, `maxAge`. In lower case.
 #[derive(Debug, Clone)]
 pub(crate) struct Identifier(String);
 
@@ -29,7 +29,7 @@ impl Identifier {
     }
 
     /// Returns whether a short line is this name, alone or with its type or value: `max_size (integer)`,
-    /// `-o <file> --output=<file>`. What is said of it is below the line.
+    /// `-o <file> --output=<file>`. Its description is below the line.
     pub(crate) fn is_named_by(&self, label: &str) -> bool {
         // `--[no-]color` names two options.
         let (own, label) = if label.contains("[no-]") {
@@ -55,10 +55,15 @@ impl Identifier {
     }
 }
 
-/// Returns a heading without its number: `2.1. Robins`.
+/// Returns a heading without its number: `2.1. Robins`. The digits of `2fa_code` are part of the name.
 pub(super) fn without_number(heading: &str) -> &str {
-    heading
-        .trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.' || letter.is_whitespace())
+    let heading = heading.trim_start();
+    let rest = heading.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+    if rest.starts_with(char::is_whitespace) {
+        rest.trim_start()
+    } else {
+        heading
+    }
 }
 
 /// Returns the first word of a label without what is around a name: `--depth` of `--depth <depth>`.
@@ -122,6 +127,7 @@ mod tests {
             ("default --no-color", "--color", false),
             ("default max_feathers", "max_owls (integer)", false),
             ("default max_feathers and max_owls", "max_owls", false),
+            ("default 2fa_code", "2fa_code (text)", true),
             ("default feathers", "feathers", false),
         ];
         for (question, label, wanted) in cases {

@@ -9,7 +9,7 @@ use crate::documents::chunk::TARGET_BYTES;
 use crate::documents::sentences;
 use crate::search::analyzer::Language;
 use crate::search::asked::Asked;
-use crate::search::entries::{Part, entries};
+use crate::search::entries::{Part, entries, is_continued};
 use crate::search::lines::{LineKind, is_title, line_kinds, names_option};
 use crate::search::terms::{Term, coverage, question_terms, says_all};
 use crate::{Hit, Library};
@@ -109,24 +109,20 @@ pub(crate) fn by_relevance(library: &Library, query: &str, hits: Vec<Hit>) -> Ve
     ordered.into_iter().map(scored).collect()
 }
 
-/// Returns which hits have the entry that is asked about. One that goes on from an earlier passage, with its name repeated,
-/// does not count.
+/// Returns which hits have the beginning of the entry that is asked about.
 fn first_entries(hits: &[Hit], passages: &[Passage<'_>], terms: &[Term], asked: &Asked) -> Vec<bool> {
     let starts: Vec<Option<usize>> = passages
         .iter()
         .map(|passage| passage.entry_start(terms, asked))
         .collect();
-    let goes_on = |at: usize| {
-        let chunk = &hits[at].chunk;
-        starts[at] == Some(0)
-            && hits.iter().zip(&starts).any(|(other, start)| {
-                let other = &other.chunk;
-                start.is_some() && other.document_id == chunk.document_id && other.ordinal < chunk.ordinal
-            })
+    let with_entry = || {
+        let known = hits.iter().zip(&starts).filter(|(_, start)| start.is_some());
+        known.map(|(hit, _)| &hit.chunk)
     };
-    (0..hits.len())
-        .map(|at| starts[at].is_some() && !goes_on(at))
-        .collect()
+    let begins = |(hit, start): (&Hit, &Option<usize>)| {
+        start.is_some_and(|start| !is_continued(&hit.chunk, start, with_entry()))
+    };
+    hits.iter().zip(&starts).map(begins).collect()
 }
 
 /// The words of a hit.
@@ -240,15 +236,15 @@ impl<'a> Passage<'a> {
     fn entry_start(&self, terms: &[Term], asked: &Asked) -> Option<usize> {
         let parts: Vec<Part<'_>> = self.sentences.iter().map(|(part, _)| *part).collect();
         let identifier = asked.identifier()?;
-        let whole = identifier.is_named_by(self.heading).then_some(0..parts.len());
-        let mut entries = whole.into_iter().chain(entries(&parts, identifier));
-        let found = entries.find(|entry| {
-            let within = &self.sentences[entry.clone()];
-            says_all(terms, |term| {
-                let is_above = term.is_in(&self.headings) || term.is_in(&self.name);
-                is_above || within.iter().any(|(_, stems)| term.is_in(stems))
-            })
-        });
+        let found = entries(&parts, self.heading, identifier)
+            .into_iter()
+            .find(|entry| {
+                let within = &self.sentences[entry.clone()];
+                says_all(terms, |term| {
+                    let is_above = term.is_in(&self.headings) || term.is_in(&self.name);
+                    is_above || within.iter().any(|(_, stems)| term.is_in(stems))
+                })
+            });
         found.map(|entry| entry.start)
     }
 

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use super::{MAX_QUOTES, Quoted};
-use crate::Hit;
+use crate::search::entries::is_continued;
+use crate::{Chunk, Hit};
 
 /// A further quote must be worth at least this share of the first one. With 0.75, and a `CLEAR_LEAD` of
 /// 1.3, fewer of the citations are right (0.41 instead of 0.45), and the answers to the same questions
@@ -66,21 +67,15 @@ pub(super) fn without_repetition(candidates: Vec<Candidate>) -> Vec<Quoted> {
     chosen.into_iter().map(quoted).collect()
 }
 
-/// Leaves only the entries of the option that is asked about, if there are any: they answer, and not those of other
-/// options that mention it.
+/// Keeps only the beginnings of entries of the option that is asked about, if there are any: entries of other options
+/// that mention it do not answer.
 pub(super) fn entries_alone(mut candidates: Vec<Candidate>, hits: &[Hit]) -> Vec<Candidate> {
     if candidates.iter().any(|candidate| candidate.answers_entry) {
         candidates.retain(|candidate| candidate.answers_entry);
-        // An entry of several passages begins in the first of them, and its name is repeated in the others.
-        let place = |candidate: &Candidate| {
-            let chunk = &hits[candidate.hit].chunk;
-            (&chunk.document_id, chunk.ordinal)
-        };
-        let places: Vec<_> = candidates.iter().map(place).collect();
+        let chunk = |candidate: &Candidate| &hits[candidate.hit].chunk;
+        let chunks: Vec<&Chunk> = candidates.iter().map(chunk).collect();
         candidates.retain(|candidate| {
-            let (document, ordinal) = place(candidate);
-            let is_before = |(other, before): &(&String, u32)| *other == document && *before < ordinal;
-            candidate.range.start > 0 || !places.iter().any(is_before)
+            !is_continued(chunk(candidate), candidate.range.start, chunks.iter().copied())
         });
     }
     candidates

@@ -1,4 +1,4 @@
-//! How far a quote goes on from its first sentence or line.
+//! Where a quote ends that begins with a sentence or line.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -16,7 +16,7 @@ const LISTING_BYTES: usize = 700;
 /// An entry of a list, such as an option with its description, is quoted up to the last of the question's words that
 /// it has within this length.
 const ENTRY_BYTES: usize = 1_000;
-/// So many sentences and lines of an entry are searched for them.
+/// How many sentences and lines of an entry are searched for them.
 const ENTRY_PARTS: usize = 40;
 /// In a passage of so few sentences, one that has all words of the question is quoted alone.
 const FEW_SENTENCES: usize = 3;
@@ -24,8 +24,7 @@ const FEW_SENTENCES: usize = 3;
 const COMPLETE: f32 = 0.99;
 
 impl Reader<'_> {
-    /// Returns the last segment that an entry of a list needs so that it has all words of the question that it has
-    /// within reach.
+    /// Returns the last segment within reach that adds a word of the question to an entry.
     fn complete_at(
         &self,
         segments: &[Segment<'_>],
@@ -122,8 +121,8 @@ impl Reader<'_> {
                 best_row = self.covered(&stems[to]).max(best_row);
             }
         }
-        // A lead-in without what it leads to is left out, unless it is all, and so is the name of what comes next and
-        // a formula that is cut within brackets.
+        // A lead-in without what it leads to is left out, unless it is all, and so is the name of the next entry
+        // and a formula that is cut within brackets.
         if let Some(whole) = before_cut_formula(&segments[from..=to]) {
             to = from + whole;
         }

@@ -390,11 +390,8 @@ impl Reader<'_> {
             })
             .collect();
         let parts: Vec<Part<'_>> = segments.iter().map(Segment::part).collect();
-        let mut known: Vec<Range<usize>> = Vec::new();
-        if let Some(identifier) = self.asked.identifier() {
-            known.extend(identifier.is_named_by(last).then_some(0..parts.len()));
-            known.extend(entries(&parts, identifier));
-        }
+        let identifier = self.asked.identifier();
+        let known = identifier.map_or_else(Vec::new, |identifier| entries(&parts, last, identifier));
         let name = self
             .library
             .name_text(&hit.chunk.document_id, &hit.chunk.document_name);

@@ -29,8 +29,8 @@ const INLINE: [&str; 35] = [
     "i", "img", "ins", "kbd", "label", "mark", "q", "rp", "rt", "ruby", "s", "samp", "small", "span",
     "strike", "strong", "sub", "sup", "time", "u", "var",
 ];
-/// Classes of what belongs to the page and not to its text: the sign behind a heading that links to it, and
-/// what DocBook and Sphinx put around each page.
+/// Classes of what belongs to the page and not to its text: the sign behind a heading that links to it, the numbers of
+/// lines beside a listing, and what DocBook and Sphinx put around each page.
 const SKIPPED_CLASSES: [&str; 12] = [
     "headerlink",
     "header-anchor",
