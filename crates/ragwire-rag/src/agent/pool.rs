@@ -18,6 +18,8 @@ pub(super) struct Pool {
     lists: Vec<(f32, Vec<Hit>)>,
     /// IDs of chunks that the gate graded as not answering.
     rejected: HashSet<String>,
+    /// IDs of chunks that it graded as answering, or perhaps answering.
+    accepted: HashSet<String>,
     /// IDs of all chunks that were ever seen, with the tool that found each first.
     seen: HashMap<String, &'static str>,
 }
@@ -42,6 +44,7 @@ impl Pool {
     pub(super) fn pass(&mut self, hits: &[Hit]) {
         for hit in hits {
             self.rejected.remove(&hit.chunk.id);
+            self.accepted.insert(hit.chunk.id.clone());
         }
     }
 
@@ -57,9 +60,11 @@ impl Pool {
     /// Records the gate's grades.
     pub(super) fn grade(&mut self, hits: &[Hit], grades: &[Grade]) {
         for (hit, grade) in hits.iter().zip(grades) {
-            if grade.class == CragClass::Incorrect {
-                self.rejected.insert(hit.chunk.id.clone());
-            }
+            let graded = match grade.class {
+                CragClass::Incorrect => &mut self.rejected,
+                CragClass::Ambiguous | CragClass::Correct => &mut self.accepted,
+            };
+            graded.insert(hit.chunk.id.clone());
         }
     }
 
@@ -67,6 +72,9 @@ impl Pool {
     pub(super) fn widen(&mut self, chunk_id: &str, wider: &Hit) {
         if let Some(tool) = self.seen.get(chunk_id).copied() {
             self.seen.entry(wider.chunk.id.clone()).or_insert(tool);
+        }
+        if self.accepted.contains(chunk_id) {
+            self.accepted.insert(wider.chunk.id.clone());
         }
         for (_, list) in &mut self.lists {
             // Two passages of one section become the same chunk: the first position counts.
@@ -82,12 +90,13 @@ impl Pool {
     }
 
     /// Returns the best hits, fused over all searches. Hits that the gate rejected are used only if
-    /// there are no others.
+    /// it accepted none: those that it did not read are no better.
     pub(super) fn best(&self, limit: usize) -> Vec<Hit> {
         let all = fuse(&self.lists, usize::MAX);
         let passes = |hit: &&Hit| !self.rejected.contains(&hit.chunk.id);
         let mut best: Vec<Hit> = all.iter().filter(passes).cloned().collect();
-        if best.is_empty() {
+        let is_accepted = |hit: &Hit| self.accepted.contains(&hit.chunk.id);
+        if best.len() < all.len() && !best.iter().any(is_accepted) {
             best = all;
         }
         if let [first, second, ..] = &mut best[..]
@@ -131,6 +140,14 @@ mod tests {
         hits.iter().map(|hit| hit.chunk.id.as_str()).collect()
     }
 
+    fn grade(score: f64) -> Grade {
+        let thresholds = Thresholds {
+            upper: 0.6,
+            lower: 0.3,
+        };
+        Grade::new(score, thresholds)
+    }
+
     fn section() -> Hit {
         let mut hit = Hit::new(Chunk::new("d", "d.md", 0, "x x"), 1.0);
         (hit.chunk.id, hit.chunk.level) = ("d-s0".to_owned(), Level::Section);
@@ -143,21 +160,28 @@ mod tests {
         assert_eq!(ids(&pool.add("a", hits(&[1, 2, 3]), 1.0)), ["d-1", "d-2", "d-3"]);
         assert_eq!(ids(&pool.add("b", hits(&[3, 4]), 1.0)), ["d-4"]);
         assert_eq!(ids(&pool.best(9)), ["d-3", "d-1", "d-2", "d-4"]);
-        let grades = [0.1, 0.9, 0.1].map(|score| {
-            Grade::new(
-                score,
-                Thresholds {
-                    upper: 0.6,
-                    lower: 0.3,
-                },
-            )
-        });
+        let grades = [0.1, 0.9, 0.1].map(grade);
         pool.grade(&hits(&[1, 2, 3]), &grades);
         assert_eq!(ids(&pool.best(9)), ["d-2", "d-4"]);
         pool.grade(&hits(&[4, 2, 4]), &[grades[0], grades[0], grades[0]]);
         assert_eq!(ids(&pool.best(2)), ["d-3", "d-1"], "there are no other hits");
         pool.pass(&hits(&[1, 4]));
         assert_eq!(ids(&pool.best(9)), ["d-1", "d-4"]);
+    }
+
+    #[test]
+    fn hits_that_the_gate_did_not_read_do_not_replace_those_that_it_rejected() {
+        let (bad, good) = (grade(0.1), grade(0.9));
+        let mut pool = Pool::default();
+        pool.add("a", hits(&[1, 2]), 1.0);
+        pool.add("b", hits(&[3]), 0.01);
+        pool.grade(&hits(&[1, 2]), &[bad, bad]);
+        assert_eq!(ids(&pool.best(9)), ["d-1", "d-2", "d-3"]);
+        let mut pool = Pool::default();
+        pool.add("a", hits(&[1, 2]), 1.0);
+        pool.add("b", hits(&[3]), 0.01);
+        pool.grade(&hits(&[1, 2]), &[bad, good]);
+        assert_eq!(ids(&pool.best(9)), ["d-2", "d-3"], "it accepted one");
     }
 
     #[test]
