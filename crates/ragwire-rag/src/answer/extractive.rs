@@ -7,8 +7,9 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use crate::answer::extract::{Extract, MAX_CONFIDENCE, Nearness, Verdict, compared, extract, is_far};
 use crate::answer::generate::{
-    Generate, GenerateError, GenerateRequest, GeneratedAnswer, NO_ANSWER, NO_DOCUMENTS, citation, send_words,
+    Generate, GenerateError, GenerateRequest, GeneratedAnswer, citation, send_words,
 };
+use crate::answer::notices::Notices;
 use crate::answer::render::render;
 use crate::answer::welcome::welcome;
 use crate::models::Boxed;
@@ -19,11 +20,6 @@ use crate::search::plan::Plan;
 use crate::{DocumentFilter, Hit, Library};
 use ragwire::{Citation, SendError, Sink};
 
-/// What precedes the closest passages of a question that none of them answers.
-const NOT_DIRECTLY: &str = "The documents do not answer this directly.";
-/// What is before a title that was asked for.
-const TITLE: &str = "The title is";
-const CLOSEST: &str = "Closest passages:";
 /// Number of quotes at most for each question within a question.
 const QUOTES_PER_PART: usize = 2;
 /// Shorter quotes follow each other in one paragraph.
@@ -53,6 +49,7 @@ impl Extractive {
         }
         let question = stand_alone(&self.library, request.question, request.earlier);
         let question = question.as_deref().unwrap_or(request.question);
+        let notices = Notices::of(&self.library, question);
         let mut answer = QuotedAnswer {
             request,
             sink,
@@ -61,11 +58,9 @@ impl Extractive {
             text: String::new(),
         };
         if let Some((hit, title)) = self.title(question, answer.request.context) {
+            let number = answer.request.citations_before + 1;
             answer
-                .send(&format!(
-                    "{TITLE} “{title}”. [{}]",
-                    answer.request.citations_before + 1
-                ))
+                .send(&format!("{} [{number}]", notices.title(&title)))
                 .await?;
             answer.citations.push(citation(hit, title, answer.request.tool));
             let answered = GeneratedAnswer::answered(answer.citations);
@@ -96,8 +91,8 @@ impl Extractive {
         }
         if !answer.citations.is_empty() {
             if !unanswered.is_empty() {
-                let remark = format!(" The documents do not answer “{}”.", unanswered.join("”, “"));
-                answer.send(&remark).await?;
+                let remark = notices.not_answered(&unanswered);
+                answer.send(&format!(" {remark}")).await?;
             }
             let answered = GeneratedAnswer::answered(answer.citations).confidence(confidence);
             return Ok(answered.text(answer.text));
@@ -105,19 +100,19 @@ impl Extractive {
         let found = extract(&self.library, question, request.context, &near);
         if found.quoted.is_empty() {
             let text = if self.library.chunk_count() == 0 {
-                NO_DOCUMENTS
+                notices.no_documents
             } else {
-                NO_ANSWER
+                notices.no_answer
             };
             send_words(sink, text).await?;
             return Ok(GeneratedAnswer::not_answered().text(text));
         }
         let remark = if found.unknown.is_empty() {
-            NOT_DIRECTLY.to_owned()
+            notices.not_directly.to_owned()
         } else {
-            format!("The documents do not mention “{}”.", found.unknown.join("”, “"))
+            notices.not_mentioned(&found.unknown)
         };
-        answer.send(&format!("{remark} {CLOSEST}")).await?;
+        answer.send(&format!("{remark} {}", notices.closest)).await?;
         answer.is_open = true;
         answer.quote(found, usize::MAX).await?;
         Ok(GeneratedAnswer::closest(answer.citations).text(answer.text))

@@ -13,6 +13,7 @@ pub(crate) mod figures;
 pub(crate) mod generate;
 pub mod judge;
 pub(crate) mod lexicon;
+mod notices;
 pub(crate) mod rambling;
 mod render;
 pub(crate) mod steps;

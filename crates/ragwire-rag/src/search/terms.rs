@@ -8,62 +8,10 @@ use unicode_segmentation::UnicodeSegmentation;
 use crate::Library;
 use crate::answer::lexicon::QUESTION_PAIRS;
 use crate::search::analyzer::{Language, Run, is_hangul, is_hiragana, runs};
+use crate::search::asking::only_asks;
 use crate::search::lexical::MAX_QUERY_BYTES;
 use crate::search::synonyms::{synonyms, verb_synonyms};
 
-/// Words that questions are phrased with, in addition to the index's stop words. They express that
-/// something is asked, but not what.
-const QUESTION_WORDS: [&str; 49] = [
-    "many",
-    "much",
-    "use",
-    "used",
-    "uses",
-    "using",
-    "tell",
-    "explain",
-    "describe",
-    "give",
-    "show",
-    "please",
-    "know",
-    "mean",
-    "means",
-    "could",
-    "would",
-    "find",
-    "list",
-    "name",
-    "get",
-    "got",
-    "say",
-    "says",
-    "said",
-    "us",
-    "reach",
-    "happen",
-    "happens",
-    "kind",
-    "type",
-    "long",
-    "often",
-    "documents",
-    "document",
-    "text",
-    "define",
-    "definition",
-    "summarise",
-    "summarize",
-    "summary",
-    "overview",
-    "meaning",
-    "take",
-    "takes",
-    "took",
-    "work",
-    "works",
-    "working",
-];
 /// What is asked about every option and setting, and what it is called. Its description need not repeat it.
 const ABOUT_OPTIONS: [&str; 20] = [
     "set",
@@ -170,12 +118,31 @@ pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
             Run::Paired(_) => spelled = without_bounds(spelled, unseen),
             Run::Word(_) => whole_or_parts(&mut spelled, unseen),
         }
+        if let (Run::Word(word), [(_, weight)], []) = (run, &spelled[..], &others[..])
+            && *weight >= unseen
+        {
+            let parts = library.parts_of(word, first);
+            if !parts.is_empty() {
+                for part in parts {
+                    if found.len() < MAX_TERMS && found.iter().all(|seen| !seen.stems.contains(&part.stem)) {
+                        found.push(Term {
+                            is_question_word: only_asks(&part.word, first),
+                            word: part.word,
+                            weight: BASE_SHARE * unseen + part.weight,
+                            stems: vec![part.stem],
+                            known: true,
+                        });
+                    }
+                }
+                continue;
+            }
+        }
         for (stem, weight) in spelled {
             let (word, is_question_word) = match run {
                 Run::Paired(_) => (stem.clone(), asks(&stem)),
                 Run::Word(word) => {
                     let lower = word.to_lowercase();
-                    (word.to_owned(), QUESTION_WORDS.contains(&lower.as_str()))
+                    (word.to_owned(), only_asks(&lower, first))
                 }
             };
             let verb = match nexts.get(at) {
@@ -217,11 +184,6 @@ pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
         }
     }
     found
-}
-
-/// Returns whether a question that begins with this word is English, such as “explain”.
-pub(crate) fn asks_in_english(word: &str) -> bool {
-    QUESTION_WORDS.contains(&word)
 }
 
 /// Puts the apostrophes back into contractions that were typed without them, so that `whats` and

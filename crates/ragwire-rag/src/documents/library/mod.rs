@@ -26,6 +26,7 @@ use state::{Held, Shared};
 
 mod changes;
 mod claim;
+mod compounds;
 mod database;
 mod error;
 mod filter;

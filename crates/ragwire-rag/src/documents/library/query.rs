@@ -12,9 +12,10 @@ use super::shared::SharedShelf;
 use super::{DocumentFilter, Held, Language, Library, LibraryError, Shelf};
 use crate::documents::chunk::Piece;
 use crate::search::analyzer::Token;
+use crate::search::asking::only_asks;
 use crate::search::lexical::{MAX_QUERY_BYTES, Match, QueryTerm, query_terms, rarity};
 use crate::search::synonyms::synonyms;
-use crate::search::terms::{MAX_SYNONYMS, asks_in_english, with_apostrophes};
+use crate::search::terms::{MAX_SYNONYMS, with_apostrophes};
 use crate::{Chunk, Hit};
 
 /// Words shorter than this are not corrected: too many words are one letter apart.
@@ -80,7 +81,8 @@ impl Library {
         // in between.
         let languages = self.query_languages(query);
         let spelled = self.well_spelled(query);
-        let terms = query_terms(&self.analyzer, &spelled, &languages);
+        let mut terms = query_terms(&self.analyzer, &spelled, &languages);
+        self.split_compounds(&mut terms, languages.first().copied().unwrap_or_default());
         let found = match &self.shelf {
             Shelf::Local(database) => self.search_local(database, query, terms, searched, filter)?,
             #[cfg(feature = "qdrant")]
@@ -255,9 +257,8 @@ impl Library {
         let begins = question.unicode_words().next().unwrap_or_default().to_lowercase();
         let known = || -> Vec<Language> { self.read().languages.keys().copied().collect() };
         self.analyzer
-            .language(question)
-            .or_else(|| self.analyzer.language_among(question, &known(), 1))
-            .or_else(|| asks_in_english(&begins).then_some(Language::English))
+            .language_of_question(question, known)
+            .or_else(|| only_asks(&begins, Language::English).then_some(Language::English))
             .unwrap_or_else(|| self.main_language())
     }
 

@@ -9,12 +9,14 @@ use std::collections::HashMap;
 
 use unicode_segmentation::UnicodeSegmentation;
 
+use crate::search::asking::is_asked_with;
+
 mod irregular;
 mod language;
 mod split;
 
 pub(crate) use language::Language;
-pub(crate) use split::{Run, is_hangul, is_hiragana, runs};
+pub(crate) use split::{Run, is_hangul, is_hiragana, is_katakana, runs};
 
 /// Incremented whenever the same text gives other terms than before, so that an index on disk can
 /// detect that it is out of date.
@@ -69,30 +71,24 @@ impl Default for Analyzer {
 impl Analyzer {
     /// Returns the language of a text by its stop words, or `None` if it has too few of them.
     pub(crate) fn language(&self, text: &str) -> Option<Language> {
-        self.language_among(text, &Language::ALL, MIN_STOP_WORDS)
+        leading_language(text, &Language::ALL, MIN_STOP_WORDS, |word| self.stop_bits(word))
     }
 
-    /// Returns that of `languages` which has most of the stop words of a text, or `None` if it has fewer
-    /// than `least`.
-    pub(crate) fn language_among(&self, text: &str, languages: &[Language], least: u32) -> Option<Language> {
-        let among: u32 = languages.iter().map(|language| language.bit()).sum();
-        let mut counts = [(0.0_f32, 0u32); Language::ALL.len()];
-        for word in text.unicode_words().take(DETECTION_WORDS) {
-            let bits = self.stop_bits(&word.to_lowercase()) & among;
-            // `de` and `la` are words of many languages, `dans` of one.
-            let share = 1.0 / bits.count_ones().max(1) as f32;
-            for (language, (score, words)) in Language::ALL.iter().zip(&mut counts) {
-                if bits & language.bit() != 0 {
-                    *score += share;
-                    *words += 1;
-                }
-            }
-        }
-        // The first of equal ones, which is English: listings and names contain words such as `in`,
-        // `die` and `de`.
-        let scores = Language::ALL.iter().zip(counts).rev();
-        let (leader, (_, words)) = scores.max_by(|(_, (a, _)), (_, (b, _))| a.total_cmp(b))?;
-        (words >= least).then_some(*leader)
+    /// Returns the language of a question by its stop words and those that questions are phrased with, such as
+    /// `cuál`. Questions are short, so one such word is enough for a language of `known`.
+    pub(crate) fn language_of_question(
+        &self,
+        question: &str,
+        known: impl FnOnce() -> Vec<Language>,
+    ) -> Option<Language> {
+        let bits = |word: &str| {
+            let asked = Language::ALL
+                .into_iter()
+                .filter(|language| is_asked_with(word, *language));
+            asked.fold(self.stop_bits(word), |bits, language| bits | language.bit())
+        };
+        leading_language(question, &Language::ALL, MIN_STOP_WORDS, bits)
+            .or_else(|| leading_language(question, &known(), 1, bits))
     }
 
     /// Returns the terms of a text in order.
@@ -181,6 +177,34 @@ impl Analyzer {
     fn stop_bits(&self, lower: &str) -> u32 {
         self.stop_words.get(lower).copied().unwrap_or(0)
     }
+}
+
+/// Returns that of `languages` to which most words of a text belong, or `None` if fewer than `least` do. `bits`
+/// returns the languages of a word in lower case.
+fn leading_language(
+    text: &str,
+    languages: &[Language],
+    least: u32,
+    bits: impl Fn(&str) -> u32,
+) -> Option<Language> {
+    let among: u32 = languages.iter().map(|language| language.bit()).sum();
+    let mut counts = [(0.0_f32, 0u32); Language::ALL.len()];
+    for word in text.unicode_words().take(DETECTION_WORDS) {
+        let bits = bits(&word.to_lowercase()) & among;
+        // `de` and `la` are words of many languages, `dans` of one.
+        let share = 1.0 / bits.count_ones().max(1) as f32;
+        for (language, (score, words)) in Language::ALL.iter().zip(&mut counts) {
+            if bits & language.bit() != 0 {
+                *score += share;
+                *words += 1;
+            }
+        }
+    }
+    // The first of equal ones, which is English: listings and names contain words such as `in`,
+    // `die` and `de`.
+    let scores = Language::ALL.iter().zip(counts).rev();
+    let (leader, (_, words)) = scores.max_by(|(_, (a, _)), (_, (b, _))| a.total_cmp(b))?;
+    (words >= least).then_some(*leader)
 }
 
 /// Adds a run of characters as pairs of neighbours. A single character is one token.

@@ -72,6 +72,12 @@ pub(crate) fn is_hiragana(pair: &str) -> bool {
         .all(|letter| matches!(letter, '\u{3041}'..='\u{309f}'))
 }
 
+/// Returns whether a pair is of Katakana, which Japanese writes foreign names with.
+pub(crate) fn is_katakana(pair: &str) -> bool {
+    pair.chars()
+        .all(|letter| Script::of(letter) == Some(Script::Katakana))
+}
+
 /// Returns whether a pair is Korean, whose words begin with what they mean and end in particles.
 pub(crate) fn is_hangul(pair: &str) -> bool {
     pair.chars()

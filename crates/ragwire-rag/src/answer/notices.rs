@@ -1,0 +1,315 @@
+//! What an answer without a model says in its own words, in the language of the question.
+
+use crate::Library;
+use crate::answer::generate::{NO_ANSWER, NO_DOCUMENTS};
+use crate::search::analyzer::{Language, Run, is_hangul, is_hiragana, is_katakana, runs};
+
+/// Stands for what is named.
+const NAMED: &str = "{}";
+
+/// The sentences of one language.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Notices {
+    /// [`NO_ANSWER`].
+    pub(crate) no_answer: &'static str,
+    /// [`NO_DOCUMENTS`].
+    pub(crate) no_documents: &'static str,
+    /// Before the closest passages of a question that none of them answers.
+    pub(crate) not_directly: &'static str,
+    /// After it, before the passages.
+    pub(crate) closest: &'static str,
+    not_mentioned: &'static str,
+    not_answered: &'static str,
+    title: &'static str,
+    /// What is before a name, and after it.
+    quotes: [&'static str; 2],
+    /// What is between two names.
+    comma: &'static str,
+}
+
+impl Notices {
+    /// Returns the notices for a question.
+    pub(crate) fn of(library: &Library, question: &str) -> &'static Self {
+        match in_script(question) {
+            Some(notices) => notices,
+            None => in_language(library.language_of_question(question)),
+        }
+    }
+
+    /// Says that the documents do not mention these words.
+    pub(crate) fn not_mentioned(&self, words: &[String]) -> String {
+        self.not_mentioned.replace(NAMED, &self.quoted(words))
+    }
+
+    /// Says that the documents do not answer these questions.
+    pub(crate) fn not_answered(&self, questions: &[&str]) -> String {
+        self.not_answered.replace(NAMED, &self.quoted(questions))
+    }
+
+    /// Says what the title is.
+    pub(crate) fn title(&self, title: &str) -> String {
+        self.title.replace(NAMED, &self.quoted(&[title]))
+    }
+
+    fn quoted(&self, names: &[impl AsRef<str>]) -> String {
+        let [before, after] = self.quotes;
+        let quoted = names
+            .iter()
+            .map(|name| format!("{before}{}{after}", name.as_ref()));
+        quoted.collect::<Vec<_>>().join(self.comma)
+    }
+}
+
+/// Returns the notices of a language that its characters show.
+fn in_script(question: &str) -> Option<&'static Notices> {
+    let paired: String = runs(question)
+        .into_iter()
+        .filter_map(|run| match run {
+            Run::Paired(letters) => Some(letters),
+            Run::Word(_) => None,
+        })
+        .collect();
+    let has = |is: fn(&str) -> bool| paired.chars().any(|letter| is(letter.encode_utf8(&mut [0; 4])));
+    if paired.is_empty() {
+        None
+    } else if has(is_hangul) {
+        Some(&KOREAN)
+    } else if has(is_hiragana) || has(is_katakana) {
+        Some(&JAPANESE)
+    } else {
+        Some(&CHINESE)
+    }
+}
+
+/// Returns the notices of a language, in English if there are none.
+fn in_language(language: Language) -> &'static Notices {
+    match language {
+        Language::Danish => &DANISH,
+        Language::Dutch => &DUTCH,
+        Language::French => &FRENCH,
+        Language::German => &GERMAN,
+        Language::Italian => &ITALIAN,
+        Language::Norwegian => &NORWEGIAN,
+        Language::Portuguese => &PORTUGUESE,
+        Language::Russian => &RUSSIAN,
+        Language::Spanish => &SPANISH,
+        Language::Swedish => &SWEDISH,
+        Language::English
+        | Language::Arabic
+        | Language::Finnish
+        | Language::Greek
+        | Language::Hungarian
+        | Language::Romanian
+        | Language::Turkish => &ENGLISH,
+    }
+}
+
+const ENGLISH: Notices = Notices {
+    no_answer: NO_ANSWER,
+    no_documents: NO_DOCUMENTS,
+    not_directly: "The documents do not answer this directly.",
+    closest: "Closest passages:",
+    not_mentioned: "The documents do not mention {}.",
+    not_answered: "The documents do not answer {}.",
+    title: "The title is {}.",
+    quotes: ["“", "”"],
+    comma: ", ",
+};
+
+const DANISH: Notices = Notices {
+    no_answer: "Dokumenterne besvarer ikke dette spørgsmål.",
+    no_documents: "Der er endnu ingen dokumenter at svare ud fra.",
+    not_directly: "Dokumenterne besvarer ikke dette direkte.",
+    closest: "De nærmeste afsnit:",
+    not_mentioned: "Dokumenterne nævner ikke {}.",
+    not_answered: "Dokumenterne besvarer ikke {}.",
+    title: "Titlen er {}.",
+    quotes: ["»", "«"],
+    comma: ", ",
+};
+
+const DUTCH: Notices = Notices {
+    no_answer: "De documenten beantwoorden deze vraag niet.",
+    no_documents: "Er zijn nog geen documenten om uit te antwoorden.",
+    not_directly: "De documenten beantwoorden dit niet rechtstreeks.",
+    closest: "Meest verwante passages:",
+    not_mentioned: "De documenten noemen {} niet.",
+    not_answered: "De documenten beantwoorden {} niet.",
+    title: "De titel is {}.",
+    quotes: ["“", "”"],
+    comma: ", ",
+};
+
+const FRENCH: Notices = Notices {
+    no_answer: "Les documents ne répondent pas à cette question.",
+    no_documents: "Il n’y a pas encore de documents à partir desquels répondre.",
+    not_directly: "Les documents n’y répondent pas directement.",
+    closest: "Passages les plus proches :",
+    not_mentioned: "Les documents ne mentionnent pas {}.",
+    not_answered: "Les documents ne répondent pas à {}.",
+    title: "Le titre est {}.",
+    quotes: ["« ", " »"],
+    comma: ", ",
+};
+
+const GERMAN: Notices = Notices {
+    no_answer: "Die Dokumente beantworten diese Frage nicht.",
+    no_documents: "Es gibt noch keine Dokumente, aus denen geantwortet werden kann.",
+    not_directly: "Die Dokumente beantworten das nicht direkt.",
+    closest: "Am nächsten kommen diese Stellen:",
+    not_mentioned: "Die Dokumente erwähnen {} nicht.",
+    not_answered: "Die Dokumente beantworten {} nicht.",
+    title: "Der Titel ist {}.",
+    quotes: ["„", "“"],
+    comma: ", ",
+};
+
+const ITALIAN: Notices = Notices {
+    no_answer: "I documenti non rispondono a questa domanda.",
+    no_documents: "Non ci sono ancora documenti da cui rispondere.",
+    not_directly: "I documenti non rispondono direttamente.",
+    closest: "Passaggi più vicini:",
+    not_mentioned: "I documenti non menzionano {}.",
+    not_answered: "I documenti non rispondono a {}.",
+    title: "Il titolo è {}.",
+    quotes: ["«", "»"],
+    comma: ", ",
+};
+
+const NORWEGIAN: Notices = Notices {
+    no_answer: "Dokumentene besvarer ikke dette spørsmålet.",
+    no_documents: "Det finnes ennå ingen dokumenter å svare ut fra.",
+    not_directly: "Dokumentene besvarer ikke dette direkte.",
+    closest: "De nærmeste avsnittene:",
+    not_mentioned: "Dokumentene nevner ikke {}.",
+    not_answered: "Dokumentene besvarer ikke {}.",
+    title: "Tittelen er {}.",
+    quotes: ["«", "»"],
+    comma: ", ",
+};
+
+const PORTUGUESE: Notices = Notices {
+    no_answer: "Os documentos não respondem a esta pergunta.",
+    no_documents: "Ainda não há documentos a partir dos quais responder.",
+    not_directly: "Os documentos não respondem a isto diretamente.",
+    closest: "Passagens mais próximas:",
+    not_mentioned: "Os documentos não mencionam {}.",
+    not_answered: "Os documentos não respondem a {}.",
+    title: "O título é {}.",
+    quotes: ["“", "”"],
+    comma: ", ",
+};
+
+const RUSSIAN: Notices = Notices {
+    no_answer: "В документах нет ответа на этот вопрос.",
+    no_documents: "Документов, по которым можно ответить, пока нет.",
+    not_directly: "В документах нет прямого ответа.",
+    closest: "Самые близкие фрагменты:",
+    not_mentioned: "В документах не упоминается {}.",
+    not_answered: "В документах нет ответа на {}.",
+    title: "Название: {}.",
+    quotes: ["«", "»"],
+    comma: ", ",
+};
+
+const SPANISH: Notices = Notices {
+    no_answer: "Los documentos no responden a esta pregunta.",
+    no_documents: "Todavía no hay documentos con los que responder.",
+    not_directly: "Los documentos no responden a esto directamente.",
+    closest: "Pasajes más cercanos:",
+    not_mentioned: "Los documentos no mencionan {}.",
+    not_answered: "Los documentos no responden a {}.",
+    title: "El título es {}.",
+    quotes: ["«", "»"],
+    comma: ", ",
+};
+
+const SWEDISH: Notices = Notices {
+    no_answer: "Dokumenten besvarar inte den här frågan.",
+    no_documents: "Det finns ännu inga dokument att svara utifrån.",
+    not_directly: "Dokumenten besvarar inte detta direkt.",
+    closest: "Närmaste avsnitt:",
+    not_mentioned: "Dokumenten nämner inte {}.",
+    not_answered: "Dokumenten besvarar inte {}.",
+    title: "Titeln är {}.",
+    quotes: ["”", "”"],
+    comma: ", ",
+};
+
+const CHINESE: Notices = Notices {
+    no_answer: "文档没有回答这个问题。",
+    no_documents: "目前还没有可供回答的文档。",
+    not_directly: "文档没有直接回答这个问题。",
+    closest: "最接近的段落：",
+    not_mentioned: "文档没有提到{}。",
+    not_answered: "文档没有回答{}。",
+    title: "标题是{}。",
+    quotes: ["“", "”"],
+    comma: "、",
+};
+
+const JAPANESE: Notices = Notices {
+    no_answer: "文書にはこの質問への答えがありません。",
+    no_documents: "回答のもとになる文書がまだありません。",
+    not_directly: "文書には直接の答えがありません。",
+    closest: "最も近い箇所：",
+    not_mentioned: "文書には{}の記述がありません。",
+    not_answered: "文書には{}への答えがありません。",
+    title: "題名は{}です。",
+    quotes: ["「", "」"],
+    comma: "、",
+};
+
+const KOREAN: Notices = Notices {
+    no_answer: "문서에 이 질문에 대한 답이 없습니다.",
+    no_documents: "답변에 사용할 문서가 아직 없습니다.",
+    not_directly: "문서에 직접적인 답이 없습니다.",
+    closest: "가장 가까운 부분:",
+    not_mentioned: "문서에 {}에 대한 언급이 없습니다.",
+    not_answered: "문서에 {}에 대한 답이 없습니다.",
+    title: "제목은 {}입니다.",
+    quotes: ["“", "”"],
+    comma: ", ",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LibraryLimits;
+
+    #[test]
+    fn notices_are_in_the_language_of_the_question() {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        for (question, wanted) in [
+            ("What is the capital of France?", NO_ANSWER),
+            ("Was ist die Hauptstadt von Frankreich?", GERMAN.no_answer),
+            ("Quelle est la capitale de la France ?", FRENCH.no_answer),
+            ("¿Cuál es la capital de Francia?", SPANISH.no_answer),
+            ("法国的首都是哪里？", CHINESE.no_answer),
+            ("フランスの首都はどこですか", JAPANESE.no_answer),
+            ("프랑스의 수도는 어디입니까?", KOREAN.no_answer),
+            ("Mikä on Ranskan pääkaupunki ja missä se on?", NO_ANSWER),
+            ("", NO_ANSWER),
+        ] {
+            assert_eq!(Notices::of(&library, question).no_answer, wanted, "{question}");
+        }
+    }
+
+    #[test]
+    fn names_are_quoted_as_the_language_does() {
+        let words = ["Atlantis".to_owned(), "Mu".to_owned()];
+        assert_eq!(
+            ENGLISH.not_mentioned(&words),
+            "The documents do not mention “Atlantis”, “Mu”."
+        );
+        assert_eq!(
+            GERMAN.not_mentioned(&words),
+            "Die Dokumente erwähnen „Atlantis“, „Mu“ nicht."
+        );
+        assert_eq!(
+            FRENCH.not_answered(&["où est Mu"]),
+            "Les documents ne répondent pas à « où est Mu »."
+        );
+        assert_eq!(JAPANESE.title("海"), "題名は「海」です。");
+    }
+}
