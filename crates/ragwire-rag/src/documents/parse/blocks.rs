@@ -94,8 +94,8 @@ impl Blocks {
     }
 
     /// Adds a row of the innermost table, with its cells separated. The first row may have the names of the columns.
-    pub(super) fn row(&mut self, text: &str, has_names: bool) -> Result<(), ParseError> {
-        self.push(BlockKind::Prose, None, text)?;
+    pub(super) fn row(&mut self, page: Option<u32>, text: &str, has_names: bool) -> Result<(), ParseError> {
+        self.push(BlockKind::Prose, page, text)?;
         if let Some(columns @ None) = self.tables.last_mut()
             && has_names
         {

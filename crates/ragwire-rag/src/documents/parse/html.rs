@@ -267,7 +267,7 @@ impl Reader {
         } else if matches!(name, "td" | "th") {
             self.in_cell = false;
         } else if name == "tr" && self.tables.last() == Some(&true) {
-            self.blocks.row(&self.text, self.data_cells == 0)?;
+            self.blocks.row(None, &self.text, self.data_cells == 0)?;
             self.text.clear();
         } else if name != "br" && !INLINE.contains(&name) {
             self.flush()?;

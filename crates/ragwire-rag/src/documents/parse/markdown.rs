@@ -155,7 +155,7 @@ impl Reader {
                 }
             }
             TagEnd::TableHead | TagEnd::TableRow => {
-                self.blocks.row(&self.open, tag == TagEnd::TableHead)?;
+                self.blocks.row(None, &self.open, tag == TagEnd::TableHead)?;
                 self.open.clear();
             }
             TagEnd::Table => {

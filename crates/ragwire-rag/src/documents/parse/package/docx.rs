@@ -150,6 +150,23 @@ struct Paragraph {
 struct Table {
     row: Vec<String>,
     cell: String,
+    /// Whether the next row has the names of the columns.
+    has_names: bool,
+}
+
+/// Returns whether a table is shown with a first row that differs, which has the names of the columns. Older
+/// documents say it with a bit.
+fn marks_first_row(look: &xml::Element<'_>) -> bool {
+    const FIRST_ROW: u32 = 0x20;
+    match look.get("firstRow") {
+        Some(value) => ["1", "true", "on"].contains(&value.as_str()),
+        None => {
+            let bits = look
+                .get("val")
+                .and_then(|bits| u32::from_str_radix(&bits, 16).ok());
+            bits.is_some_and(|bits| bits & FIRST_ROW != 0)
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -204,7 +221,17 @@ impl Reader {
             "tab" if self.in_run > 0 => self.write("\t"),
             "br" | "cr" if self.in_run > 0 => self.write("\n"),
             "noBreakHyphen" => self.write("-"),
-            "tbl" => self.tables.push(Table::default()),
+            "tbl" => {
+                if self.tables.is_empty() {
+                    self.blocks.open_table();
+                }
+                self.tables.push(Table::default());
+            }
+            "tblLook" | "tblHeader" => {
+                if let Some(table) = self.tables.last_mut() {
+                    table.has_names |= name == "tblHeader" || marks_first_row(element);
+                }
+            }
             _ => {}
         }
     }
@@ -221,8 +248,11 @@ impl Reader {
                 }
             }
             "tr" => {
-                let row = self.tables.last_mut().map(|table| std::mem::take(&mut table.row));
-                let row = row.unwrap_or_default().join(" | ");
+                let Some(table) = self.tables.last_mut() else {
+                    return Ok(());
+                };
+                let row = std::mem::take(&mut table.row).join(" | ");
+                let has_names = std::mem::take(&mut table.has_names);
                 match self.tables.iter_mut().rev().nth(1) {
                     Some(outer) => {
                         outer.cell.push_str(&row);
@@ -230,11 +260,11 @@ impl Reader {
                     }
                     None => {
                         self.flush_listing()?;
-                        self.blocks.push(BlockKind::Prose, None, &row)?;
+                        self.blocks.row(None, &row, has_names)?;
                     }
                 }
             }
-            "tbl" => drop(self.tables.pop()),
+            "tbl" if self.tables.pop().is_some() && self.tables.is_empty() => self.blocks.close_table(),
             _ => {}
         }
         Ok(())

@@ -50,10 +50,15 @@ pub(super) fn parse(archive: &mut Archive<'_>) -> Result<Parsed, ParseError> {
                 noted.node(node);
                 Ok(())
             })?;
-            shapes.paragraphs.append(&mut noted.paragraphs);
+            shapes.texts.append(&mut noted.texts);
         }
-        for paragraph in shapes.paragraphs {
-            blocks.push(BlockKind::Prose, Some(page), &paragraph)?;
+        for text in shapes.texts {
+            match text {
+                Text::Paragraph(text) => blocks.push(BlockKind::Prose, Some(page), &text)?,
+                Text::TableBegins => blocks.open_table(),
+                Text::Row { text, has_names } => blocks.row(Some(page), &text, has_names)?,
+                Text::TableEnds => blocks.close_table(),
+            }
         }
     }
     let parsed = Parsed::new(DocumentKind::Pptx, archive.title()?, blocks);
@@ -63,11 +68,20 @@ pub(super) fn parse(archive: &mut Archive<'_>) -> Result<Parsed, ParseError> {
     })
 }
 
+/// A piece of the text of a slide.
+#[derive(Debug)]
+enum Text {
+    Paragraph(String),
+    TableBegins,
+    Row { text: String, has_names: bool },
+    TableEnds,
+}
+
 /// The text of a slide.
 #[derive(Debug, Default)]
 struct Shapes {
     title: Option<String>,
-    paragraphs: Vec<String>,
+    texts: Vec<Text>,
     /// The kind of the open shape's placeholder.
     placeholder: Option<String>,
     /// The text of the open paragraph.
@@ -75,6 +89,8 @@ struct Shapes {
     /// The cells of the open row of a table.
     row: Option<Vec<String>>,
     cell: String,
+    /// Whether the next row of the table has the names of the columns.
+    has_names: bool,
     in_text: bool,
 }
 
@@ -85,6 +101,13 @@ impl Shapes {
             Xml::Open("ph", element) => {
                 self.placeholder = Some(element.get("type").unwrap_or_else(|| "body".to_owned()));
             }
+            Xml::Open("tbl", _) => self.texts.push(Text::TableBegins),
+            Xml::Close("tbl") => self.texts.push(Text::TableEnds),
+            Xml::Open("tblPr", element) => {
+                self.has_names = element
+                    .get("firstRow")
+                    .is_some_and(|value| value != "0" && value != "false");
+            }
             Xml::Open("tr", _) => self.row = Some(Vec::new()),
             Xml::Close("tc") => {
                 let cell = std::mem::take(&mut self.cell);
@@ -92,7 +115,11 @@ impl Shapes {
                     row.push(cell.trim().to_owned());
                 }
             }
-            Xml::Close("tr") => self.paragraphs.extend(self.row.take().map(|row| row.join(" | "))),
+            Xml::Close("tr") => {
+                let text = self.row.take().unwrap_or_default().join(" | ");
+                let has_names = std::mem::take(&mut self.has_names);
+                self.texts.push(Text::Row { text, has_names });
+            }
             Xml::Open("t", _) => self.in_text = true,
             Xml::Close("t") => self.in_text = false,
             Xml::Open("br", _) => self.text.push('\n'),
@@ -116,7 +143,7 @@ impl Shapes {
                 title.push_str(&text);
                 title.push(' ');
             }
-            _ => self.paragraphs.push(text),
+            _ => self.texts.push(Text::Paragraph(text)),
         }
     }
 }

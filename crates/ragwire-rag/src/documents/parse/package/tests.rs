@@ -200,3 +200,67 @@ fn passages_of_a_spreadsheet_name_their_columns() {
         "{passages:?}"
     );
 }
+
+#[test]
+fn rows_of_word_tables_and_slides_have_the_names_of_their_columns() {
+    let columns = |name: &str| -> Vec<(Option<String>, String)> {
+        let blocks = document(name).blocks.into_iter();
+        let rows = blocks.filter(|block| block.text.contains(" | "));
+        rows.map(|block| (block.columns, block.text)).collect()
+    };
+    let row = |columns: Option<&str>, text: &str| (columns.map(str::to_owned), text.to_owned());
+    assert_eq!(
+        columns("birds.docx"),
+        [
+            row(None, "Bird | Food"),
+            row(Some("Bird | Food"), "robin | worms"),
+            row(Some("Bird | Food"), "owl | mice & voles"),
+        ]
+    );
+    assert_eq!(
+        columns("birds.pptx"),
+        [
+            row(None, "Food | Price"),
+            row(Some("Food | Price"), "seeds | 2 euros")
+        ]
+    );
+}
+
+/// A Word document with a table, and text after it.
+fn with_table(table: &str) -> Parsed {
+    let cell = |text: &str| format!("<w:tc><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:tc>");
+    let rows = format!(
+        "<w:tr>{}{}</w:tr><w:tr>{}{}</w:tr>",
+        cell("a"),
+        cell("b"),
+        cell("1"),
+        cell("2")
+    );
+    let table = table.replace("ROWS", &rows);
+    let body = format!("<w:tbl>{table}</w:tbl><w:p><w:r><w:t>after</w:t></w:r></w:p>");
+    parse("a.docx", &package(&word(&body)), &ParseLimits::default()).unwrap()
+}
+
+#[test]
+fn a_word_table_has_names_of_columns_if_its_look_or_row_says_so() {
+    for (table, wanted) in [
+        (
+            r#"<w:tblPr><w:tblLook w:firstRow="1"/></w:tblPr>ROWS"#,
+            Some("a | b"),
+        ),
+        (
+            r#"<w:tblPr><w:tblLook w:val="04A0"/></w:tblPr>ROWS"#,
+            Some("a | b"),
+        ),
+        (
+            r#"<w:tblPr><w:tblLook w:firstRow="0" w:val="04A0"/></w:tblPr>ROWS"#,
+            None,
+        ),
+        (r#"<w:tblPr><w:tblLook w:val="0480"/></w:tblPr>ROWS"#, None),
+        ("ROWS", None),
+    ] {
+        let blocks = with_table(table).blocks;
+        let columns: Vec<_> = blocks.iter().map(|block| block.columns.as_deref()).collect();
+        assert_eq!(columns, [None, wanted, None], "{table}");
+    }
+}
