@@ -117,6 +117,60 @@ pub(crate) const COUNT_PHRASES: [&str; 9] = [
 /// Phrases of a question that asks for a time span.
 pub(crate) const DURATION_PHRASES: [&str; 4] = ["how long", "wie lange", "combien de temps", "cuánto tiempo"];
 
+/// Phrases of a question that asks what something costs.
+pub(crate) const PRICE_PHRASES: [&str; 24] = [
+    "how much does",
+    "how much do ",
+    "how much is",
+    " cost?",
+    "does it cost",
+    "price of",
+    "what is the price",
+    "was kostet",
+    "was kosten ",
+    "wie viel kostet",
+    "wie viel kosten",
+    "wieviel kostet",
+    "wie teuer",
+    "combien coûte",
+    "prix d",
+    "quel est le prix",
+    "cuánto cuesta",
+    "precio de",
+    "quanto costa",
+    "prezzo d",
+    "quanto custa",
+    "preço d",
+    "hoeveel kost",
+    "wat kost",
+];
+
+/// Words of such a question that an answer with an amount of money need not repeat.
+pub(crate) const PRICE_WORDS: [&str; 21] = [
+    "cost", "costs", "price", "kostet", "kosten", "preis", "teuer", "coûte", "coûtent", "prix", "cuesta",
+    "cuestan", "precio", "costa", "costano", "prezzo", "custa", "custam", "preço", "kost", "prijs",
+];
+
+/// Currencies, in lower case.
+pub(crate) const CURRENCIES: [&str; 15] = [
+    "euro", "euros", "eur", "cent", "cents", "dollar", "dollars", "usd", "pound", "pounds", "gbp", "franken",
+    "francs", "chf", "yen",
+];
+
+/// What a sentence contains that says that something costs nothing, in lower case.
+pub(crate) const FOR_NOTHING: [&str; 10] = [
+    "free of charge",
+    "for free",
+    "at no cost",
+    "kostenlos",
+    "kostenfrei",
+    "kostet nichts",
+    "gratis",
+    "gratuit",
+    "sin coste",
+    "senza costi",
+];
+
 /// Phrases of a question that asks for a number.
 pub(crate) const QUANTITY_PHRASES: [&str; 24] = [
     "how many",

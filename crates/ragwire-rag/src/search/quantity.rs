@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use crate::Library;
 use crate::answer::lexicon::{
-    COUNT_PHRASES, DURATION_PHRASES, NUMBERED_PARTS, QUANTITY_PHRASES, TIME_UNITS, is_quantity,
+    COUNT_PHRASES, CURRENCIES, DURATION_PHRASES, FOR_NOTHING, NUMBERED_PARTS, PRICE_PHRASES,
+    QUANTITY_PHRASES, TIME_UNITS, is_quantity,
 };
 
 /// Number of words after a number that may name what it counts: `8 parallel attention layers, or
@@ -31,6 +32,12 @@ pub(crate) fn without_number_of(question: &str) -> Cow<'_, str> {
     }
 }
 
+/// Returns whether a question asks what something costs.
+pub(crate) fn asks_for_price(question: &str) -> bool {
+    let lower = question.to_lowercase();
+    PRICE_PHRASES.iter().any(|phrase| lower.contains(phrase))
+}
+
 /// The quantity that a question asks for.
 #[derive(Debug)]
 pub(crate) enum Quantity {
@@ -40,6 +47,8 @@ pub(crate) enum Quantity {
     Number,
     /// A number with a unit of time.
     Duration,
+    /// An amount of money, or that none is asked for.
+    Price,
     /// A number of these.
     Count {
         /// As the index spells them.
@@ -54,6 +63,9 @@ impl Quantity {
         let lower = question.to_lowercase();
         if DURATION_PHRASES.iter().any(|phrase| lower.contains(phrase)) {
             return Self::Duration;
+        }
+        if asks_for_price(question) {
+            return Self::Price;
         }
         let parts = COUNT_PHRASES.iter().find_map(|phrase| lower.split_once(phrase));
         if let Some((before, after)) = parts {
@@ -70,11 +82,14 @@ impl Quantity {
         }
     }
 
-    /// Returns 3 for a sentence that counts what was asked for or gives a time that was asked for, 1 for another one with a number,
-    /// and 0 for one without a number or if no number is asked for.
+    /// Returns 3 for a sentence that counts what was asked for, or gives a time or a price that was asked for, 1
+    /// for another one with a number, and 0 for one without a number or if no number is asked for.
     pub(crate) fn fit(&self, library: &Library, sentence: &str) -> f32 {
         if matches!(self, Self::None) {
             return 0.0;
+        }
+        if matches!(self, Self::Price) && is_for_nothing(sentence) {
+            return COUNTING;
         }
         let words: Vec<&str> = sentence.split_whitespace().collect();
         let mut fit: f32 = 0.0;
@@ -86,6 +101,11 @@ impl Quantity {
             }
             fit = fit.max(1.0);
             if matches!(self, Self::Duration) && words.get(at + 1).is_some_and(|next| is_time(next)) {
+                return COUNTING;
+            }
+            let around = [at.checked_sub(1), Some(at), Some(at + 1)];
+            let mut around = around.into_iter().flatten().filter_map(|at| words.get(at));
+            if matches!(self, Self::Price) && around.any(|word| is_money(word)) {
                 return COUNTING;
             }
             if let Self::Count { stems, .. } = self {
@@ -107,6 +127,18 @@ impl Quantity {
 fn is_time(word: &str) -> bool {
     let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
     TIME_UNITS.contains(&bare.to_lowercase().as_str())
+}
+
+/// Returns whether a word is a currency, or an amount with its sign: `euros`, `€`, `$5`.
+fn is_money(word: &str) -> bool {
+    let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
+    word.contains(['€', '$', '£', '¥']) || CURRENCIES.contains(&bare.to_lowercase().as_str())
+}
+
+/// Returns whether a sentence says that something costs nothing.
+fn is_for_nothing(sentence: &str) -> bool {
+    let lower = sentence.to_lowercase();
+    FOR_NOTHING.iter().any(|phrase| lower.contains(phrase))
 }
 
 /// Returns `true` for a number in digits or words. `[20]` is a citation of the document, not a
@@ -181,6 +213,17 @@ mod tests {
             ("combien de têtes y a-t-il", "Il y a 8 têtes.", COUNTING),
             ("wie viele Köpfe gibt es", "Es gibt 8 Köpfe.", COUNTING),
             ("combien de temps", "Cela prend 3 heures.", COUNTING),
+            ("what does a ticket cost?", "It is 29 € a month.", COUNTING),
+            ("how much does it cost", "It costs $5.", COUNTING),
+            ("Was kostet der Kurs?", "Der Kurs ist kostenlos.", COUNTING),
+            ("Was kostet der Kurs?", "Für 49 Euro im Monat.", COUNTING),
+            ("Was kostet der Kurs?", "Er dauert 3 Wochen.", 1.0),
+            (
+                "Combien coûte un billet ?",
+                "Le tarif est de 12,50 euros.",
+                COUNTING,
+            ),
+            ("Wer übernimmt die Kosten?", "Das sind 49 Euro.", 0.0),
         ];
         for (question, sentence, fit) in cases {
             assert_eq!(

@@ -6,10 +6,11 @@ use std::collections::HashSet;
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::Library;
-use crate::answer::lexicon::QUESTION_PAIRS;
+use crate::answer::lexicon::{PRICE_WORDS, QUESTION_PAIRS};
 use crate::search::analyzer::{Language, Run, is_hangul, is_hiragana, runs};
 use crate::search::asking::only_asks;
 use crate::search::lexical::MAX_QUERY_BYTES;
+use crate::search::quantity::asks_for_price;
 use crate::search::synonyms::{synonyms, verb_synonyms};
 
 /// What is asked about every option and setting, and what it is called. Its description need not repeat it.
@@ -82,6 +83,7 @@ pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
     let question = &question[..question.floor_char_boundary(MAX_QUERY_BYTES)];
     let question = &*library.well_spelled(question);
     let mut found: Vec<Term> = Vec::new();
+    let asks_for_price = asks_for_price(question);
     let unseen = library.unseen_weight();
     let languages = library.query_languages(question);
     let first = languages.first().copied().unwrap_or_default();
@@ -142,7 +144,10 @@ pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
                 Run::Paired(_) => (stem.clone(), asks(&stem)),
                 Run::Word(word) => {
                     let lower = word.to_lowercase();
-                    (word.to_owned(), only_asks(&lower, first))
+                    (
+                        word.to_owned(),
+                        only_asks(&lower, first) || (asks_for_price && PRICE_WORDS.contains(&lower.as_str())),
+                    )
                 }
             };
             let verb = match nexts.get(at) {
