@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::documents::chunk::TARGET_BYTES;
-use crate::documents::sentences;
+use crate::documents::{phrases, sentences};
 use crate::search::analyzer::Language;
 use crate::search::asked::Asked;
 use crate::search::entries::{Part, entries, is_continued};
@@ -61,8 +61,8 @@ pub(crate) fn by_relevance(library: &Library, query: &str, hits: Vec<Hit>) -> Ve
     let terms = question_terms(library, query);
     let best = hits.iter().map(|hit| hit.score).fold(0.0, f32::max);
     // Passages with a phrase in quotation marks stay first.
-    let quotes = query.contains(['"', '\u{201c}', '\u{201e}']);
-    if terms.is_empty() || hits.len() < 2 || best <= 0.0 || quotes {
+    let has_phrase = !phrases(query).is_empty();
+    if terms.is_empty() || hits.len() < 2 || best <= 0.0 || has_phrase {
         return hits;
     }
     let lower = query.to_lowercase();
@@ -348,6 +348,12 @@ mod tests {
             "# Other\n\nA package. To hold a package, hold the package hold.",
         );
         assert_eq!(first(&[mentions, asked], "how do i hold a package"), "faq.md");
+        // A phrase in quotation marks comes first, a word does not.
+        assert_eq!(first(&[mentions, asked], "how do i hold a \"package\""), "faq.md");
+        assert_eq!(
+            first(&[mentions, asked], "how do i \"hold a package\""),
+            "list.md"
+        );
     }
 
     #[test]

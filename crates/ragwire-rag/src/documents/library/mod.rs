@@ -48,6 +48,7 @@ pub use claim::{Claim, Work};
 pub use error::LibraryError;
 pub use filter::{DocumentFilter, DocumentPage, FilterError};
 pub use owners::DocumentOwner;
+pub(crate) use query::phrases;
 pub use salvage::{Salvage, SavedDocument};
 #[cfg(feature = "qdrant")]
 pub use shared::SharedLibraryOptions;

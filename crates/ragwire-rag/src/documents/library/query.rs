@@ -516,7 +516,7 @@ fn has_phrase(chunk: &Chunk, phrase: &str) -> bool {
 }
 
 /// Returns the texts between quotation marks that have more than one word.
-fn phrases(query: &str) -> Vec<&str> {
+pub(crate) fn phrases(query: &str) -> Vec<&str> {
     let quoted = query.split(['"', '\u{201c}', '\u{201d}', '\u{201e}']);
     // Without a closing mark the last part is not quoted.
     let parts: Vec<&str> = quoted.collect();
