@@ -15,6 +15,7 @@ mod langgraph;
 mod openai;
 mod padding;
 mod properties;
+mod received;
 mod seeds;
 mod streams;
 mod trustgraph;

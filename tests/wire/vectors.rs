@@ -5,15 +5,15 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::written::frame;
+use crate::written::{frame, shown};
 use bytes::BytesMut;
 use ragwire::wire::framed::FramedDecoder;
 use ragwire::wire::ndjson::NdjsonDecoder;
 use ragwire::wire::sse::SseDecoder;
 use ragwire::wire::{Decode, Finish, Limits, Wire};
-use ragwire::{End, Event, Frame, Framed, Ndjson, Phase, Snapshot, Sse, Status, Timestamp};
+use ragwire::{Frame, Framed, Ndjson, Phase, Sse};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// Every stream is cut at every byte, so vectors must be short.
 const MAX_BYTES: usize = 4096;
@@ -181,80 +181,16 @@ fn decode<'a>(wire: &Tested, chunks: impl IntoIterator<Item = &'a [u8]>) -> Deco
 }
 
 fn add(frames: &mut Vec<Value>, merge: bool, frame: &Frame) {
-    match frame {
-        Frame::Event { event, timestamp } => frames.push(json!({ "event": event_json(event, *timestamp) })),
-        Frame::End(end) => frames.push(json!({ "end": end_json(end) })),
-        Frame::Snapshot(snapshot) => frames.push(json!({ "snapshot": snapshot_json(snapshot) })),
-        Frame::Text(text) => {
-            assert_ne!(text, "", "an empty text is not a frame");
-            match frames.last_mut().and_then(|last| last.get_mut("text")) {
-                Some(Value::String(last)) if merge => last.push_str(text),
-                _ => frames.push(json!({ "text": text })),
-            }
+    if let Frame::Text(text) = frame {
+        assert_ne!(text, "", "an empty text is not a frame");
+        if let Some(Value::String(last)) = frames.last_mut().and_then(|last| last.get_mut("text"))
+            && merge
+        {
+            last.push_str(text);
+            return;
         }
     }
-}
-
-fn snapshot_json(snapshot: &Snapshot) -> Value {
-    let events = snapshot.events.iter();
-    let events: Vec<_> = events
-        .map(|(event, timestamp)| event_json(event, *timestamp))
-        .collect();
-    let mut json = json!({ "frames": snapshot.frames, "events": events, "text": snapshot.text });
-    if snapshot.events_dropped > 0 {
-        json["events_dropped"] = snapshot.events_dropped.into();
-    }
-    json
-}
-
-fn event_json(event: &Event, timestamp: Option<Timestamp>) -> Value {
-    let mut json = match event {
-        // An event with a known name and another shape: PROTOCOL.md allows both ways to hand it on.
-        Event::Custom(custom) if Event::NAMES.contains(&custom.name()) => {
-            let mut members = custom.data.clone();
-            members["event"] = custom.name().into();
-            members
-        }
-        event => serde_json::to_value(event).unwrap(),
-    };
-    if let Some(timestamp) = timestamp {
-        json["timestamp"] = timestamp.to_string().into();
-    }
-    json
-}
-
-fn end_json(end: &End) -> Value {
-    let metadata = &end.metadata;
-    let mut members = Map::new();
-    members.insert("citations".into(), json!(metadata.citations));
-    members.insert("tools_used".into(), json!(metadata.tools_used));
-    for (name, value) in [
-        ("mode", json!(metadata.mode)),
-        ("usage", json!(metadata.usage)),
-        ("queue_stats", json!(metadata.queue_stats)),
-    ] {
-        if !value.is_null() {
-            members.insert(name.into(), value);
-        }
-    }
-    if metadata.events_dropped > 0 {
-        members.insert("events_dropped".into(), metadata.events_dropped.into());
-    }
-    if metadata.truncated {
-        members.insert("truncated".into(), true.into());
-    }
-    for (name, value) in &metadata.extra {
-        assert!(!members.contains_key(name), "{name} twice");
-        members.insert(name.clone(), value.clone());
-    }
-    let mut json = json!({ "status": end.status.as_str(), "metadata": members });
-    if let Status::Failed(failure) = &end.status {
-        json["error"] = json!(failure);
-    }
-    if let Some(timing) = end.timing {
-        json["timing"] = json!({ "timestamp": timing.timestamp, "elapsed_ms": timing.elapsed_ms });
-    }
-    json
+    frames.push(shown(frame));
 }
 
 fn encode(wire: &Tested, frames: &[Value]) -> String {

@@ -1,7 +1,7 @@
-//! Reads the frames of a vector; `tests/vectors/README.md` describes the schema.
+//! Reads and writes the frames of a vector; `tests/vectors/README.md` describes the schema.
 
 use ragwire::{End, Event, Failure, Frame, Metadata, Snapshot, Status, Timestamp, Timing};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 /// The frame that a vector describes.
 pub(crate) fn frame(json: &Value) -> Frame {
@@ -72,4 +72,76 @@ fn end(json: &Value) -> End {
         metadata,
         timing,
     }
+}
+
+/// A frame as a vector describes it.
+pub(crate) fn shown(frame: &Frame) -> Value {
+    match frame {
+        Frame::Event { event, timestamp } => json!({ "event": event_json(event, *timestamp) }),
+        Frame::End(end) => json!({ "end": end_json(end) }),
+        Frame::Snapshot(snapshot) => json!({ "snapshot": snapshot_json(snapshot) }),
+        Frame::Text(text) => json!({ "text": text }),
+    }
+}
+
+fn snapshot_json(snapshot: &Snapshot) -> Value {
+    let events = snapshot.events.iter();
+    let events: Vec<_> = events
+        .map(|(event, timestamp)| event_json(event, *timestamp))
+        .collect();
+    let mut json = json!({ "frames": snapshot.frames, "events": events, "text": snapshot.text });
+    if snapshot.events_dropped > 0 {
+        json["events_dropped"] = snapshot.events_dropped.into();
+    }
+    json
+}
+
+fn event_json(event: &Event, timestamp: Option<Timestamp>) -> Value {
+    let mut json = match event {
+        // An event with a known name and another shape: PROTOCOL.md allows both ways to hand it on.
+        Event::Custom(custom) if Event::NAMES.contains(&custom.name()) => {
+            let mut members = custom.data.clone();
+            members["event"] = custom.name().into();
+            members
+        }
+        event => serde_json::to_value(event).unwrap(),
+    };
+    if let Some(timestamp) = timestamp {
+        json["timestamp"] = timestamp.to_string().into();
+    }
+    json
+}
+
+fn end_json(end: &End) -> Value {
+    let metadata = &end.metadata;
+    let mut members = Map::new();
+    members.insert("citations".into(), json!(metadata.citations));
+    members.insert("tools_used".into(), json!(metadata.tools_used));
+    for (name, value) in [
+        ("mode", json!(metadata.mode)),
+        ("usage", json!(metadata.usage)),
+        ("queue_stats", json!(metadata.queue_stats)),
+    ] {
+        if !value.is_null() {
+            members.insert(name.into(), value);
+        }
+    }
+    if metadata.events_dropped > 0 {
+        members.insert("events_dropped".into(), metadata.events_dropped.into());
+    }
+    if metadata.truncated {
+        members.insert("truncated".into(), true.into());
+    }
+    for (name, value) in &metadata.extra {
+        assert!(!members.contains_key(name), "{name} twice");
+        members.insert(name.clone(), value.clone());
+    }
+    let mut json = json!({ "status": end.status.as_str(), "metadata": members });
+    if let Status::Failed(failure) = &end.status {
+        json["error"] = json!(failure);
+    }
+    if let Some(timing) = end.timing {
+        json["timing"] = json!({ "timestamp": timing.timestamp, "elapsed_ms": timing.elapsed_ms });
+    }
+    json
 }

@@ -95,11 +95,8 @@ impl Run {
         if !is_current || chunks.is_none() {
             self.flush();
         }
-        if !is_current || (self.current.characters, self.current.thought) == (0, 0) {
-            let has_calls = is_current && self.current.has_calls;
-            if !is_current || !has_calls {
-                self.open(id);
-            }
+        if !is_current {
+            self.open(id);
         }
         if !is_current || !text.is_empty() || chunks.is_some() {
             self.is_answered = false;
@@ -284,6 +281,7 @@ impl Run {
     fn retract(&mut self, kept: u64) {
         self.characters = kept;
         self.current.characters = 0;
+        self.current.text.clear();
         self.emit(Retract::new(kept));
     }
 
