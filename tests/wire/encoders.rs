@@ -103,33 +103,6 @@ fn session_chat() {
     });
 }
 
-/// Metrics have these names as labels.
-#[test]
-fn each_wire_has_its_name() {
-    let wires: [(&dyn Wire, &str); 14] = [
-        (&ragwire::Framed::default(), "framed"),
-        (&ragwire::Ndjson::default(), "ndjson"),
-        (&ragwire::Sse::default(), "sse"),
-        (
-            &ragwire::Ollama::new("m", Timestamp::parse("2026-01-02T03:04:05Z").unwrap()),
-            "ollama",
-        ),
-        (&ragwire::Mcp::new(Value::from(1)), "mcp"),
-        (&Forge::default(), "forge"),
-        (&Eve::new("s"), "eve"),
-        (&ragwire::LangGraph::new("r"), "langgraph"),
-        (&OpenAi::new("c", 0, "m"), "openai"),
-        (&ragwire::Responses::new("r", 0, "m"), "responses"),
-        (&SessionChat::default(), "session_chat"),
-        (&TrustGraph::graph_rag("r"), "trustgraph"),
-        (&ragwire::AgUi::new("t", "r"), "ag_ui"),
-        (&AiSdk::default(), "ai_sdk"),
-    ];
-    for (wire, name) in wires {
-        assert_eq!(wire.name(), name);
-    }
-}
-
 #[test]
 fn a_snapshot_over_the_limit_writes_nothing() {
     let limits = Limits::default().max_trailer_bytes(1000);
@@ -154,23 +127,6 @@ fn a_snapshot_over_the_limit_writes_nothing() {
             wire.name()
         );
     }
-}
-
-#[test]
-fn a_snapshot_of_exactly_the_limit_is_written() {
-    let snapshot = Frame::Snapshot(Box::new(ragwire::Snapshot::new(1).text("Forty")));
-    let written = |limits: Limits| {
-        let mut out = BytesMut::new();
-        let encoded = ragwire::Ndjson::default()
-            .limits(limits)
-            .encoder()
-            .encode(&snapshot, &mut out);
-        encoded.map(|()| out.len())
-    };
-    // The limit is on the line without its line feed.
-    let bytes = written(Limits::default()).unwrap() - 1;
-    assert!(written(Limits::default().max_trailer_bytes(bytes)).is_ok());
-    assert!(written(Limits::default().max_trailer_bytes(bytes - 1)).is_err());
 }
 
 #[test]

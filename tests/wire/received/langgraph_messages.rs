@@ -9,38 +9,40 @@ use super::{end, event, named_events, read, text};
 type Event = (&'static str, Value);
 
 /// A message of a node of the graph itself.
-fn from_agent(message: Value) -> Event {
+fn from_agent(message: &Value) -> Event {
     ("messages", json!([message, {"langgraph_node": "agent"}]))
 }
 
 fn piece(id: &str, content: &str) -> Event {
-    from_agent(json!({"type": "AIMessageChunk", "id": id, "content": content}))
+    from_agent(&json!({"type": "AIMessageChunk", "id": id, "content": content}))
 }
 
 /// The last piece of a message.
 fn last_piece(id: &str, content: &str) -> Event {
     let metadata = json!({"finish_reason": "stop"});
-    from_agent(json!({"type": "AIMessageChunk", "id": id, "content": content, "response_metadata": metadata}))
+    from_agent(
+        &json!({"type": "AIMessageChunk", "id": id, "content": content, "response_metadata": metadata}),
+    )
 }
 
-fn call_piece(id: &str, index: Value, call_id: &str, args: &str) -> Event {
+fn call_piece(id: &str, index: Option<u32>, call_id: &str, args: &str) -> Event {
     let chunk = json!({"index": index, "id": call_id, "name": "search", "args": args});
-    from_agent(json!({"type": "AIMessageChunk", "id": id, "content": "", "tool_call_chunks": [chunk]}))
+    from_agent(&json!({"type": "AIMessageChunk", "id": id, "content": "", "tool_call_chunks": [chunk]}))
 }
 
 fn whole(id: &str, content: &str) -> Event {
-    from_agent(json!({"type": "ai", "id": id, "content": content}))
+    from_agent(&json!({"type": "ai", "id": id, "content": content}))
 }
 
-fn update(message: Value) -> Event {
+fn update(message: &Value) -> Event {
     ("updates", json!({"agent": {"messages": [message]}}))
 }
 
 fn removed(id: &str) -> Event {
-    from_agent(json!({"type": "remove", "id": id, "content": ""}))
+    from_agent(&json!({"type": "remove", "id": id, "content": ""}))
 }
 
-fn call(id: &str, input: Value) -> Value {
+fn call(id: &str, input: &Value) -> Value {
     event(
         "tool_call",
         json!({"tool": "search", "input": input, "call_id": id}),
@@ -70,7 +72,7 @@ fn a_whole_message_adds_what_its_pieces_did_not_have() {
             json!([{"type": "AIMessageChunk", "id": "1", "content": content}]),
         )
     };
-    let unnamed = |kind: &str, content: &str| from_agent(json!({"type": kind, "content": content}));
+    let unnamed = |kind: &str, content: &str| from_agent(&json!({"type": kind, "content": content}));
     for (why, events, expected) in [
         (
             "the same text",
@@ -136,7 +138,7 @@ fn a_text_that_is_too_long_to_be_compared_is_not_sent_again() {
 fn a_thought_is_sent_once() {
     let thinks = |kind: &str, id: &str, thought: &str, content: &str| {
         let kwargs = json!({"reasoning_content": thought});
-        from_agent(json!({"type": kind, "id": id, "content": content, "additional_kwargs": kwargs}))
+        from_agent(&json!({"type": kind, "id": id, "content": content, "additional_kwargs": kwargs}))
     };
     for (why, events, expected) in [
         (
@@ -175,7 +177,7 @@ fn the_text_of_a_subgraph_is_a_thought_and_is_never_taken_back() {
     assert_eq!(
         frames(&[
             nested("Relevant."),
-            from_agent(json!({"type": "ai", "content": "Yes"}))
+            from_agent(&json!({"type": "ai", "content": "Yes"}))
         ]),
         [event("thinking", json!({"content": "Relevant."})), text("Yes")]
     );
@@ -186,49 +188,49 @@ fn calls_in_pieces_are_put_together_by_their_index() {
     for (why, events, expected) in [
         (
             "text ends the arguments",
-            vec![call_piece("1", json!(0), "a", "{}"), piece("1", "Yes")],
-            vec![call("a", json!({})), text("Yes")],
+            vec![call_piece("1", Some(0), "a", "{}"), piece("1", "Yes")],
+            vec![call("a", &json!({})), text("Yes")],
         ),
         (
             "another message ends the arguments",
             vec![
-                call_piece("1", json!(0), "a", "{\"q\":1}"),
-                call_piece("2", json!(0), "b", "{\"q\":2}"),
+                call_piece("1", Some(0), "a", "{\"q\":1}"),
+                call_piece("2", Some(0), "b", "{\"q\":2}"),
                 piece("2", "Yes"),
             ],
             vec![
-                call("a", json!({"q": 1})),
-                call("b", json!({"q": 2})),
+                call("a", &json!({"q": 1})),
+                call("b", &json!({"q": 2})),
                 text("Yes"),
             ],
         ),
         (
             "two at once",
             vec![
-                call_piece("1", json!(0), "a", "{\"q\":"),
-                call_piece("1", json!(1), "b", "{\"q\":"),
-                call_piece("1", json!(0), "", "1}"),
-                call_piece("1", json!(1), "", "2}"),
+                call_piece("1", Some(0), "a", "{\"q\":"),
+                call_piece("1", Some(1), "b", "{\"q\":"),
+                call_piece("1", Some(0), "", "1}"),
+                call_piece("1", Some(1), "", "2}"),
                 piece("1", "Yes"),
             ],
             vec![
-                call("a", json!({"q": 1})),
-                call("b", json!({"q": 2})),
+                call("a", &json!({"q": 1})),
+                call("b", &json!({"q": 2})),
                 text("Yes"),
             ],
         ),
         (
             "without an index each piece is a call",
             vec![
-                call_piece("1", json!(0), "a", "{\"q\":1}"),
-                call_piece("1", Value::Null, "b", "{\"q\":2}"),
-                call_piece("1", Value::Null, "c", "{\"q\":3}"),
+                call_piece("1", Some(0), "a", "{\"q\":1}"),
+                call_piece("1", None, "b", "{\"q\":2}"),
+                call_piece("1", None, "c", "{\"q\":3}"),
                 piece("1", "Yes"),
             ],
             vec![
-                call("a", json!({"q": 1})),
-                call("b", json!({"q": 2})),
-                call("c", json!({"q": 3})),
+                call("a", &json!({"q": 1})),
+                call("b", &json!({"q": 2})),
+                call("c", &json!({"q": 3})),
                 text("Yes"),
             ],
         ),
@@ -242,8 +244,8 @@ fn the_arguments_of_calls_have_the_limit_of_a_line() {
     let read = |args: [&str; 2]| {
         let wire = LangGraph::new("").limits(Limits::default().max_line_bytes(10));
         let pieces = [
-            call_piece("1", json!(0), "a", args[0]),
-            call_piece("1", json!(1), "b", args[1]),
+            call_piece("1", Some(0), "a", args[0]),
+            call_piece("1", Some(1), "b", args[1]),
         ];
         read(&mut wire.decoder(), &named_events(&pieces)).1
     };
@@ -255,9 +257,9 @@ fn the_arguments_of_calls_have_the_limit_of_a_line() {
 fn a_call_is_taken_once() {
     let calls = |id: &str| {
         let calls = json!([{"id": "a", "name": "search", "args": {}}]);
-        update(json!({"type": "ai", "id": id, "content": "", "tool_calls": calls}))
+        update(&json!({"type": "ai", "id": id, "content": "", "tool_calls": calls}))
     };
-    let result = || update(json!({"type": "tool", "id": "r", "tool_call_id": "a", "content": "Found."}));
+    let result = || update(&json!({"type": "tool", "id": "r", "tool_call_id": "a", "content": "Found."}));
     let answered = event(
         "tool_result",
         json!({"tool": "search", "result": "Found.", "call_id": "a"}),
@@ -265,18 +267,18 @@ fn a_call_is_taken_once() {
     for (why, events, expected) in [
         (
             "after its pieces",
-            vec![call_piece("1", json!(0), "a", "{}"), calls("1")],
-            vec![call("a", json!({}))],
+            vec![call_piece("1", Some(0), "a", "{}"), calls("1")],
+            vec![call("a", &json!({}))],
         ),
         (
             "in another message",
             vec![calls("1"), calls("2")],
-            vec![call("a", json!({}))],
+            vec![call("a", &json!({}))],
         ),
         (
             "after its result",
             vec![calls("1"), result(), calls("2"), result()],
-            vec![call("a", json!({})), answered],
+            vec![call("a", &json!({})), answered],
         ),
     ] {
         let mut events = frames(&events);
@@ -288,7 +290,7 @@ fn a_call_is_taken_once() {
 #[test]
 fn a_result_has_the_name_that_it_states_or_that_of_its_call() {
     let calls = json!([{"id": "a", "name": "search", "args": {}}]);
-    let asks = from_agent(json!({"type": "ai", "id": "1", "content": "", "tool_calls": calls}));
+    let asks = from_agent(&json!({"type": "ai", "id": "1", "content": "", "tool_calls": calls}));
     for (name, call_id, tool) in [
         ("lookup", "a", "lookup"),
         ("", "a", "search"),
@@ -297,7 +299,7 @@ fn a_result_has_the_name_that_it_states_or_that_of_its_call() {
         let result =
             json!({"type": "tool", "id": "2", "name": name, "tool_call_id": call_id, "content": "Found."});
         assert_eq!(
-            frames(&[asks.clone(), from_agent(result)])[1],
+            frames(&[asks.clone(), from_agent(&result)])[1],
             event(
                 "tool_result",
                 json!({"tool": tool, "result": "Found.", "call_id": call_id})
@@ -404,7 +406,7 @@ fn a_run_whose_last_message_is_a_finished_answer_is_complete() {
 fn the_tokens_of_a_message_count_once() {
     let usage = |kind: &str, id: &str| {
         let tokens = json!({"input_tokens": 3, "output_tokens": 2, "total_tokens": 5});
-        from_agent(json!({"type": kind, "id": id, "content": "Yes", "usage_metadata": tokens}))
+        from_agent(&json!({"type": kind, "id": id, "content": "Yes", "usage_metadata": tokens}))
     };
     for (why, events, input_tokens) in [
         ("a whole message", vec![usage("ai", "1")], 3),

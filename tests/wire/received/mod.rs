@@ -1,8 +1,14 @@
 //! What the decoders make of streams of other servers that are not worth a vector: one rule of a
 //! decoder at a time, in the words of that server.
 
+mod ag_ui;
+mod ai_sdk;
+mod eve;
+mod forge;
 mod langgraph_messages;
 mod langgraph_state;
+mod responses;
+mod trustgraph;
 
 use ragwire::wire::{Decode, Finish};
 use serde_json::{Value, json};
@@ -15,6 +21,16 @@ fn named_events(events: &[(&str, Value)]) -> String {
         .iter()
         .map(|(name, data)| format!("event: {name}\ndata: {data}\n\n"))
         .collect()
+}
+
+/// A stream of server-sent events without names.
+fn data_events(events: &[Value]) -> String {
+    events.iter().map(|data| format!("data: {data}\n\n")).collect()
+}
+
+/// A stream of objects, one on each line.
+fn lines(objects: &[Value]) -> String {
+    objects.iter().map(|object| format!("{object}\n")).collect()
 }
 
 /// Decodes a whole stream: the frames as vectors describe them, and how it finished.
