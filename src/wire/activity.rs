@@ -386,4 +386,34 @@ mod tests {
         assert_eq!(closed.len(), MAX_OPEN_CALLS);
         assert_eq!(shown(closed[0].clone()), result("retrieval-2", SEARCH, json!({})));
     }
+
+    #[test]
+    fn a_retrieval_that_no_search_announced_is_a_call_of_its_own() {
+        for (start, calls) in [
+            (RetrievalStart::new("bm25", "a", 1_u32), 0),
+            (RetrievalStart::new("dense", "a", 1_u32), 1),
+            (RetrievalStart::new("bm25", "b", 1_u32), 1),
+        ] {
+            let mut activities = Activities::default();
+            activities.of(&Search::new("bm25").query("a").into());
+            assert_eq!(activities.of(&start.clone().into()).len(), calls);
+            // The next retrieval repeats nothing: the search has begun.
+            assert_eq!(activities.of(&start.into()).len(), 1);
+        }
+    }
+
+    #[test]
+    fn a_call_is_an_activity_by_its_tool_and_its_number() {
+        for (id, tool, is) in [
+            ("retrieval-1", SEARCH, true),
+            ("run-1-retrieval-12", GRADE, true),
+            ("retrieval-1", "pay", false),
+            ("call-1", SEARCH, false),
+            ("retrieval-", SEARCH, false),
+            ("retrieval-x", SEARCH, false),
+            ("retrieval-1x", SEARCH, false),
+        ] {
+            assert_eq!(is_activity(id, tool), is, "{id} {tool}");
+        }
+    }
 }

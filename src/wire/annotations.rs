@@ -211,9 +211,23 @@ mod tests {
                 {"type": "url_citation", "end_index": 51, "start_index": 51, "title": "http://example.org/b", "url": "http://example.org/b"},
             ])
         );
-        let first = annotations(&citations, &markers, all_bytes(&citations[..1]));
-        assert_eq!(first.len(), 1);
+        let bytes = all_bytes(&citations[..1]);
+        for (max_bytes, count) in [(bytes, 1), (bytes - 1, 0)] {
+            assert_eq!(annotations(&citations, &markers, max_bytes).len(), count);
+        }
         assert_eq!(annotations(&citations, &markers, 10), Vec::<Value>::new());
+    }
+
+    #[test]
+    fn references_may_have_several_digits() {
+        let mut markers = Markers::default();
+        markers.push("[12] [2] [1024] [1025]");
+        assert_eq!(
+            [11, 1, 1023].map(|index| markers.of(index)),
+            [(0, 4), (5, 8), (9, 15)]
+        );
+        // It is as good as none.
+        assert_eq!(markers.of(1024), (22, 22));
     }
 
     fn all_bytes(citations: &[Citation]) -> usize {
@@ -238,5 +252,18 @@ mod tests {
         assert_eq!(citations.take(), (vec![page.clone(), page, file.clone()], false));
         citations.push(&json!({"type": "file_citation", "file_id": "f".repeat(400)}));
         assert_eq!(citations.take(), (Vec::new(), true));
+    }
+
+    #[test]
+    fn citations_of_exactly_the_limit_are_kept() {
+        // The URL counts twice, as the document and as its part.
+        let bytes = CITATION_BYTES + 2 * "url".len() + "words".len() + "Title".len();
+        let annotation = json!({"type": "url_citation", "url": "url", "title": "Title", "content": "words"});
+        for (max_bytes, kept) in [(bytes, (1, false)), (bytes - 1, (0, true))] {
+            let mut citations = Citations::new(max_bytes);
+            citations.push(&annotation);
+            let (taken, is_cut) = citations.take();
+            assert_eq!((taken.len(), is_cut), kept, "{max_bytes}");
+        }
     }
 }

@@ -154,4 +154,32 @@ mod tests {
         calls.close("c1");
         assert_eq!(find(&calls, None, "a").as_deref(), Some("c3"));
     }
+
+    #[test]
+    fn names_and_ids_of_exactly_the_limit_are_kept() {
+        for (bytes, kept) in [(MAX_OPEN_CALL_BYTES, true), (MAX_OPEN_CALL_BYTES + 1, false)] {
+            let mut calls = Calls::default();
+            calls.open_bounded(Call {
+                tool: "t".repeat(bytes - "c1".len()),
+                ..call(1, "")
+            });
+            assert_eq!(calls.has("c1"), kept, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn a_question_to_a_human_is_no_call_of_a_tool() {
+        for (tools, has_only_tools) in [
+            (&[][..], false),
+            (&["t"], true),
+            (&[ASK], false),
+            (&["t", ASK], false),
+        ] {
+            let mut calls = Calls::default();
+            for (number, tool) in tools.iter().enumerate() {
+                calls.open(call(number, tool));
+            }
+            assert_eq!(calls.has_only_tools(), has_only_tools, "{tools:?}");
+        }
+    }
 }

@@ -330,4 +330,87 @@ mod tests {
             assert_eq!((failure.code(), &*failure.message), (code, message), "{error}");
         }
     }
+
+    #[test]
+    fn a_piece_without_an_index_belongs_to_the_last_call() {
+        let mut calls = PartialCalls::new(1000);
+        for (id, name, arguments) in [
+            ("a", "one", "{"),
+            ("", "", "\"q\":"),
+            ("a", "", "1}"),
+            ("b", "two", "{}"),
+        ] {
+            calls.push(None, id, name, arguments).unwrap();
+        }
+        let expected: [Event; 2] = [
+            ToolCall::new("one", json!({"q": 1})).call_id("a").into(),
+            ToolCall::new("two", json!({})).call_id("b").into(),
+        ];
+        assert_eq!(calls.take(), expected);
+    }
+
+    #[test]
+    fn names_and_ids_of_calls_have_a_part_of_the_limit() {
+        let push = |max_bytes: usize| PartialCalls::new(max_bytes).push(None, "abc", "defg", "hijkl");
+        assert_eq!((push(12), push(11)), (Ok(()), Err(DecodeError::LineTooLong)));
+    }
+
+    #[test]
+    fn of_more_than_64_client_calls_the_oldest_is_forgotten() {
+        for (count, oldest) in [(MAX_OPEN_CALLS, "0"), (MAX_OPEN_CALLS + 1, "1")] {
+            let mut calls = ClientCalls::default();
+            for id in 0..count {
+                calls.open(&id.to_string(), "t", &Value::Null);
+            }
+            let ids: Vec<String> = calls.take_all().into_iter().map(|(id, _)| id).collect();
+            assert_eq!((ids.len(), ids[0].as_str()), (MAX_OPEN_CALLS, oldest));
+        }
+    }
+
+    #[test]
+    fn metadata_is_our_trailer_only_with_both_of_its_lists() {
+        for (members, is_ours) in [
+            (json!({"citations": [], "tools_used": []}), true),
+            (json!({"citations": []}), false),
+            (json!({"tools_used": []}), false),
+            (json!({"citations": [], "tools_used": 1}), false),
+        ] {
+            assert_eq!(is_trailer(members.as_object().unwrap()), is_ours, "{members}");
+        }
+    }
+
+    #[test]
+    fn a_code_is_neither_empty_nor_long_nor_more_than_a_line() {
+        let (longest, longer) = ("x".repeat(MAX_CODE_BYTES), "x".repeat(MAX_CODE_BYTES + 1));
+        for (code, expected) in [
+            ("busy", "busy"),
+            (&longest, &longest),
+            (&longer, UPSTREAM_FAILED),
+            ("", UPSTREAM_FAILED),
+            ("a\tb", UPSTREAM_FAILED),
+        ] {
+            assert_eq!(failure(&json!({"code": code})).code(), expected);
+        }
+    }
+
+    #[test]
+    fn the_reason_of_an_end_is_its_status() {
+        for (reason, status) in [
+            ("stop", "completed"),
+            ("length", "completed"),
+            ("cancelled", "stopped"),
+            ("content_filter", "failed"),
+            ("other", "failed"),
+        ] {
+            let end = end_of(reason, Metadata::default());
+            assert_eq!(end.status.as_str(), status, "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_negative_duration_is_none() {
+        for (value, expected) in [(json!(3), Some(1.5)), (json!(0), Some(0.0)), (json!(-1), None)] {
+            assert_eq!(millis(&json!({"ms": value}), "/ms", 2.0), expected, "{value}");
+        }
+    }
 }
