@@ -145,4 +145,18 @@ mod tests {
         assert_eq!(pieces("abc", 6).collect::<Vec<_>>(), ["abc"]);
         assert_eq!(pieces("", 6).count(), 0);
     }
+
+    #[test]
+    fn bytes_that_no_other_can_complete_do_not_wait() {
+        for (bytes, text) in [
+            (&b"a\xff"[..], "a\u{fffd}"),
+            (b"a\x80", "a\u{fffd}"),
+            (b"a\xc3", "a"),
+            (b"a", "a"),
+        ] {
+            let (mut carry, mut out) = (Carry::default(), String::new());
+            carry.push(bytes, &mut out);
+            assert_eq!(out, text, "{bytes:x?}");
+        }
+    }
 }

@@ -134,5 +134,8 @@ mod tests {
         let moment = Timestamp::from_micros(1_767_323_045_678_000);
         let value = (u128::MAX, moment, ());
         assert_eq!(estimate(&value), serde_json::to_vec(&value).unwrap().len());
+        let numbers = (0_i8, i64::MIN, 0_i128, -1_i128, i128::MIN, i128::MAX);
+        assert_eq!(estimate(&numbers), serde_json::to_vec(&numbers).unwrap().len());
+        assert_eq!(estimate(&[0.5, 0.123_456]), "[,]".len() + 2 * FLOAT_BYTES);
     }
 }

@@ -84,4 +84,13 @@ mod tests {
             ["\u{2028}", r#"{"a\u2028b":["\u0085",1]}"#].concat().as_bytes()
         );
     }
+
+    #[test]
+    fn a_value_in_a_named_tuple_is_written_as_itself() {
+        #[derive(Serialize)]
+        struct Named(u8);
+        let mut out = BytesMut::new();
+        write(&mut out, &[Named(7), Named(8)]).unwrap();
+        assert_eq!(out, "[7,8]");
+    }
 }

@@ -74,3 +74,21 @@ impl fmt::Debug for Hook {
         f.write_str("Hook")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_printed_with_all_its_sources() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("no answer")]
+        struct NoAnswer(#[source] std::io::Error);
+        let refused = std::io::Error::other("connection refused");
+        assert_eq!(Chain(&refused).to_string(), "connection refused");
+        assert_eq!(
+            Chain(&NoAnswer(refused)).to_string(),
+            "no answer: connection refused"
+        );
+    }
+}

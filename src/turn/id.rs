@@ -95,3 +95,24 @@ pub(in crate::turn) mod repeatable {
         Some(TurnId(id))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_written_as_it_is_read_and_logs_have_its_beginning() {
+        for (text, short, is_random) in [
+            ("0123456789abcdef0123456789abcdef", "01234567", true),
+            ("00000000000000000000000000000001", "00000000", true),
+            // What a system without randomness gives.
+            ("00000000000000000000000000000000", "00000000", false),
+        ] {
+            let id = TurnId::parse(text).unwrap();
+            assert_eq!(
+                (&*id.to_string(), &*id.short(), id.is_random()),
+                (text, short, is_random)
+            );
+        }
+    }
+}

@@ -395,7 +395,11 @@ mod tests {
             r#"{"index":0.0,"text":"a"}"#,
             r#"{"index":-1,"text":"a"}"#,
             r#"{"index":"0","text":"a"}"#,
+            r#"{"index":7,"text":"a"}"#,
+            r#"{"index":7,"event":"cache_miss"}"#,
+            r#"{"index":9007199254740991,"text":"a"}"#,
             r#"{"index":9007199254740992,"text":"a"}"#,
+            r#"{"event":"of the application","text":""}"#,
             r#"{"index":0,"index":1,"text":"a","text":"b"}"#,
             r#"{"index":0,"text":"a","x":1}"#,
             r#"{"index":0,"text":"a","event":"b"}"#,
@@ -513,5 +517,31 @@ mod tests {
         decoder.feed(b"{\"index\":7,\"text\":\"a\"}\n");
         assert_eq!(decoder.next_index(), Some(8));
         assert_eq!(decoder.finish(), Finish::Invalid(DecodeError::Gap));
+    }
+
+    #[test]
+    fn an_index_is_a_number_that_every_program_can_hold() {
+        for (index, next, error) in [
+            ("9007199254740991", Some(1 << 53), None),
+            ("9007199254740992", None, Some(DecodeError::BadEvent)),
+        ] {
+            let mut decoder = Ndjson::default().lenient_decoder();
+            decoder.feed(format!("{{\"index\":{index},\"text\":\"a\"}}\n").as_bytes());
+            assert_eq!(decoder.next_index(), next);
+            assert_eq!(decoder.find_map(Result::err), error, "{index}");
+        }
+    }
+
+    #[test]
+    fn an_empty_text_is_skipped_and_an_event_with_one_is_not() {
+        let mut decoder = Ndjson::default().lenient_decoder();
+        decoder.feed(b"{\"text\":\"\"}\n{\"event\":\"own\",\"text\":\"\"}\n");
+        let names: Vec<String> = decoder
+            .map(|frame| match frame.unwrap() {
+                Frame::Event { event, .. } => event.name().to_owned(),
+                frame => panic!("{frame:?}"),
+            })
+            .collect();
+        assert_eq!(names, ["own"]);
     }
 }

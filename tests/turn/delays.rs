@@ -146,3 +146,17 @@ proptest! {
         prop_assert_eq!(rounds, (1..=u32::try_from(events).unwrap()).collect::<Vec<_>>());
     }
 }
+
+/// Anything longer than an announcement is the answer.
+#[tokio::test(start_paused = true)]
+async fn text_of_more_than_1_kib_is_not_held() {
+    for (length, is_held) in [(1024, true), (1025, false)] {
+        let turn = delayed().start(move |sink: Sink| async move {
+            sink.send("x".repeat(length)).await?;
+            sink.send(Search::new("bm25")).await?;
+            Ok::<_, SendError>(Metadata::default())
+        });
+        let read = read(turn).await.unwrap();
+        assert_eq!(read.starts_with(SEARCH), is_held, "{length}");
+    }
+}

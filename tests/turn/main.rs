@@ -8,6 +8,7 @@ mod crowd;
 mod delays;
 mod ends;
 mod executor;
+mod figures;
 #[cfg(all(feature = "axum", feature = "ws"))]
 mod gateway;
 mod human;
@@ -15,6 +16,7 @@ mod journal;
 #[path = "../journals/mod.rs"]
 mod journals;
 mod outside;
+mod queues;
 mod relay;
 mod sinks;
 #[cfg(feature = "axum")]

@@ -280,6 +280,17 @@ async fn a_snapshot_is_sent_as_what_it_adds() {
             &["thinking wa", "thinking it"],
             "Forty-two",
         ),
+        // The rest of a thought of which several pieces were sent.
+        (
+            &[
+                "{\"index\":0,\"event\":\"thinking\",\"content\":\"wa\",\"id\":\"1\",\"timestamp\":\"2026-01-02T03:04:05Z\"}\n",
+                "{\"index\":1,\"event\":\"thinking\",\"content\":\"it\",\"id\":\"1\",\"timestamp\":\"2026-01-02T03:04:05Z\"}\n",
+                "{\"index\":6,\"snapshot\":{\"events\":[{\"event\":\"thinking\",\"content\":\"wait!\",\"id\":\"1\",\"timestamp\":\"2026-01-02T03:04:06Z\"}],\"text\":\"\",\"events_dropped\":2}}\n",
+                "{\"index\":7,\"text\":\"Forty\"}\n{\"index\":8,\"text\":\"-two\"}\n{\"index\":9,\"end\":\"completed\"}\n",
+            ],
+            &["thinking wa", "thinking it", "thinking !"],
+            "Forty-two",
+        ),
         // The upstream took text back in the frames that were dropped.
         (
             &[
@@ -318,6 +329,31 @@ async fn a_snapshot_of_a_long_answer_is_sent_as_what_it_adds() {
     // What is not remembered would be taken back and sent again.
     assert_eq!(names(&collected), Vec::<String>::new());
     assert_eq!(collected.text, format!("{said}Again."));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_of_a_relay_has_a_code() {
+    for (body, code) in [
+        (&["{\"index\":0,\"end\":\"stopped\"}\n"][..], "stopped"),
+        (
+            &["{\"index\":0,\"end\":\"failed\",\"error\":{\"code\":\"quota\",\"message\":\"Used up.\"}}\n"],
+            "quota",
+        ),
+        (&[], "upstream_truncated"),
+    ] {
+        let turn = Turn::start(move |sink: Sink| async move {
+            let relayed = sink.relay(Ndjson::default().decoder(), chunks(body)).await;
+            sink.send(relayed.unwrap_err().code().to_owned()).await?;
+            Ok::<_, SendError>(Metadata::default())
+        });
+        let collected = turn.commit().await.unwrap().collect().await.unwrap();
+        assert_eq!(collected.text, code);
+    }
+    let (sink, turn) = Turn::builder().channel();
+    drop(turn);
+    let body = chunks(&["{\"index\":0,\"text\":\"Hi\"}\n"]);
+    let error = sink.relay(Ndjson::default().decoder(), body).await.unwrap_err();
+    assert_eq!(error.code(), "disconnected");
 }
 
 /// An upstream counts its own characters; the answer may have begun before.

@@ -116,6 +116,93 @@ async fn shutdown_ends_waiting_turns() {
     idle(&group);
 }
 
+/// The others learn of it although the one that left still has a reader.
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_stopped_moves_those_behind_it_forward() {
+    let group = group(1);
+    let (first, pending) = Turn::builder().group(&group).channel();
+    let second = Turn::builder().group(&group).start(|sink| play(ANSWER, sink));
+    let third = Turn::builder().group(&group).start(|sink| play(ANSWER, sink));
+    let third = read(third);
+    let steps = async {
+        tokio::time::sleep(ms(700)).await;
+        assert!(second.handle().stop());
+        tokio::time::sleep(ms(10_000)).await;
+        first.finish(Metadata::default()).unwrap();
+    };
+    let (third, _, ()) = tokio::join!(third, read(pending), steps);
+    let third = third.unwrap();
+    let reports = [queued(2, 2, 10), queued(1, 1, 700)].concat();
+    assert!(third.starts_with(&reports), "{third}");
+    drop(second);
+}
+
+/// A client and an owner may each have too many turns: the one with more turns ahead decides.
+#[tokio::test(start_paused = true)]
+async fn of_two_limits_the_one_with_more_turns_ahead_is_reported() {
+    let group = TurnGroup::builder()
+        .max_active(10)
+        .max_queued(4)
+        .max_per_owner(3)
+        .max_active_per_client(1)
+        .build();
+    let start = |owner: &str, client: &str| {
+        let turn = Turn::builder().group(&group).owner(owner).client(client);
+        turn.start(|sink| play(FOR_EVER, sink))
+    };
+    let running = [start("alice", "1"), start("alice", "2"), start("alice", "3")];
+    let waiting = start("bob", "3");
+    settle().await;
+    assert_eq!((group.active(), group.queued()), (3, 1));
+    let mut both = start("alice", "3")
+        .commit()
+        .await
+        .unwrap()
+        .stream(&Framed::default());
+    // Three of the owner run; of the client one runs and one waits.
+    assert_eq!(plain(&both.next().await.unwrap()), queued(1, 3, 10));
+    drop((running, waiting));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_limit_of_waiting_turns_of_a_client_is_that_of_this_client() {
+    let group = TurnGroup::builder()
+        .max_active(1)
+        .max_queued(9)
+        .max_queued_per_client(1)
+        .build();
+    let start = |client: Option<&str>| {
+        let turn = Turn::builder().group(&group);
+        let turn = client.into_iter().fold(turn, TurnBuilder::client);
+        turn.start(|sink| play(FOR_EVER, sink))
+    };
+    let _first = start(None);
+    let waiting = [start(None), start(None), start(Some("1")), start(Some("2"))];
+    settle().await;
+    assert_eq!((group.active(), group.queued()), (1, waiting.len()));
+    assert_eq!(read(start(Some("1"))).await, Err("too_many".into()));
+}
+
+/// A turn that was admitted within a moment has not waited.
+#[tokio::test(start_paused = true)]
+async fn a_wait_of_10_milliseconds_is_none() {
+    for (wait, was_queued) in [(10, false), (11, true)] {
+        let group = group(1);
+        let (first, pending) = Turn::builder().group(&group).channel();
+        let second = Turn::builder()
+            .group(&group)
+            .start(|sink| play(&[Text("a")], sink));
+        let end = async {
+            tokio::time::sleep(ms(wait)).await;
+            first.finish(Metadata::default()).unwrap();
+        };
+        let second = async { second.commit().await.unwrap().collect().await.unwrap() };
+        let (second, _, ()) = tokio::join!(second, read(pending), end);
+        let stats = second.end.metadata.queue_stats.unwrap();
+        assert_eq!(stats.was_queued, was_queued, "{wait}");
+    }
+}
+
 /// However a turn ends, waiting or running, the group is empty afterwards.
 #[tokio::test(start_paused = true)]
 async fn every_end_frees_its_room() {

@@ -5,8 +5,8 @@ use ragwire::event::{Custom, GraphExplanation, Search, Source, Sources, Thinking
 use ragwire::wire::openai::Progress;
 use ragwire::wire::{Limits, Wire};
 use ragwire::{
-    AgUi, AiSdk, Citation, End, Eve, Event, Forge, Frame, Framed, LangGraph, Mcp, Metadata, Ndjson, Ollama,
-    OpenAi, SessionChat, Snapshot, Sse, Timestamp, Timing, TrustGraph,
+    AgUi, AiSdk, Citation, End, Eve, Event, Failure, Forge, Frame, Framed, LangGraph, Mcp, Metadata, Ndjson,
+    Ollama, OpenAi, SessionChat, Snapshot, Sse, Timestamp, Timing, TrustGraph,
 };
 use serde_json::{Value, json};
 
@@ -148,6 +148,23 @@ fn an_end_of_exactly_the_limit_is_whole_and_another_is_shortened_to_it() {
             ),
             (&1, &true.into())
         );
+    }
+}
+
+#[test]
+fn a_failed_end_of_exactly_the_limit_has_its_error() {
+    let wires: [NewWire; 2] = [
+        |limits| Box::new(Ndjson::default().limits(limits)),
+        |limits| Box::new(Sse::default().limits(limits)),
+    ];
+    let end = [Frame::End(End::failed(Failure::new("busy", "x".repeat(100))))];
+    for new in wires {
+        let write = |bytes: usize| written(&*new(Limits::default().max_trailer_bytes(bytes)), &end).unwrap();
+        let whole = write(1000);
+        assert_eq!(last_object(&whole)["error"]["code"], "busy");
+        let bytes = longest(&whole, "");
+        assert_eq!(write(bytes), whole);
+        assert_eq!(last_object(&write(bytes / 2)).get("error"), None);
     }
 }
 

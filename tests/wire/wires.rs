@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use ragwire::event::{Custom, Search};
 use ragwire::wire::openai::Progress;
-use ragwire::wire::{Decode, Finish, Limits, Wire};
+use ragwire::wire::{Decode, Finish, Limits, Wire, WireKind};
 use ragwire::{
     AgUi, AiSdk, End, Eve, Event, Forge, Frame, Framed, LangGraph, Mcp, Metadata, Ndjson, Ollama, OpenAi,
     Phase, Responses, SessionChat, Snapshot, Sse, Timestamp, TrustGraph,
@@ -84,6 +84,14 @@ fn each_wire_has_a_name_a_media_type_headers_and_a_keep_alive() {
         encoder.keep_alive(&mut out);
         assert_eq!(out, ended, "{name}: nothing follows the end");
     }
+}
+
+#[test]
+fn a_kind_of_wire_is_printed_as_its_name() {
+    for kind in WireKind::ALL.iter().copied() {
+        assert_eq!(kind.to_string().parse(), Ok(kind));
+    }
+    assert_eq!(WireKind::SessionChat.to_string(), "session_chat");
 }
 
 #[test]

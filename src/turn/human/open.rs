@@ -307,3 +307,29 @@ fn repeated(first: &Value, answer: &Value) -> Result<AnswerOutcome, AnswerError>
         Err(AnswerError::Different)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_approval_with_two_options_has_a_verdict() {
+        for (kind, options, verdicts) in [
+            (APPROVAL, &["Yes", "No"][..], Some(("Yes", "No"))),
+            (APPROVAL, &["Yes", "Later", "No"], Some(("Yes", "No"))),
+            (APPROVAL, &["Yes"], None),
+            (APPROVAL, &[], None),
+            ("choice", &["A", "B"], None),
+        ] {
+            let question = OpenQuestion {
+                request_id: "r".to_owned(),
+                kind: kind.to_owned(),
+                prompt: "?".to_owned(),
+                options: options.iter().map(|option| (*option).to_owned()).collect(),
+            };
+            let [yes, no] = [true, false].map(|approved| question.verdict(approved));
+            let expected = verdicts.map(|(yes, no)| (yes.into(), no.into()));
+            assert_eq!(yes.zip(no), expected, "{kind} {options:?}");
+        }
+    }
+}

@@ -2,8 +2,10 @@
 
 mod conversations;
 mod disconnects;
+mod figures;
 mod limits;
 mod model;
+mod pace;
 mod parks;
 mod snapshot;
 mod suffix;

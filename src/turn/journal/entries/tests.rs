@@ -207,3 +207,93 @@ fn the_size_of_a_record_is_what_it_takes() {
     let metadata = Metadata::default().with("note", quote);
     assert!(count(Frame::End(End::completed(metadata))) > 2 * Limits::MAX_TRAILER_BYTES);
 }
+
+fn entries(frames: &[Frame]) -> LogEntries {
+    let mut entries = LogEntries::default();
+    for frame in frames {
+        let record = Record::frame(frame.clone());
+        let bytes = record.bytes();
+        entries.push(record, bytes);
+    }
+    entries
+}
+
+#[test]
+fn frames_of_exactly_the_limit_are_kept() {
+    let texts = ["a", "b", "c"].map(|text| Frame::Text(text.into()));
+    let bytes = entries(&texts).bytes();
+    for (max_bytes, base) in [(bytes, 0), (bytes - 1, 1)] {
+        let mut entries = entries(&texts);
+        entries.head = DroppedHead::Discarded;
+        entries.trim(max_bytes);
+        assert_eq!(entries.base(), base, "{max_bytes}");
+    }
+}
+
+#[test]
+fn a_read_ends_with_the_frame_that_reaches_its_size() {
+    let texts = ["a", "b", "c"].map(|text| Frame::Text(text.into()));
+    let bytes = entries(&texts[..1]).bytes();
+    for (max_bytes, count) in [(1, 1), (bytes, 1), (bytes + 1, 2), (2 * bytes, 2), (3 * bytes, 3)] {
+        let read = entries(&texts).read(0, max_bytes).unwrap();
+        assert_eq!(read.len(), count, "{max_bytes}");
+    }
+}
+
+#[test]
+fn a_log_continues_after_a_snapshot() {
+    let snapshot = Snapshot::new(7).text("Forty");
+    let entries = LogEntries::after(snapshot.clone());
+    assert_eq!(
+        (entries.base(), entries.next(), entries.is_folded()),
+        (7, 7, true)
+    );
+    assert_eq!(entries.snapshot().unwrap().into_snapshot(), snapshot);
+}
+
+#[test]
+fn a_question_is_resolved_by_its_answer_or_by_the_end() {
+    use crate::event::{InputRequested, InputResolved};
+    let event = |event: Event| Frame::Event {
+        event,
+        timestamp: None,
+    };
+    let asked = || event(InputRequested::new("r", "text", "?").into());
+    let resolved = |id: &str| event(InputResolved::new(id).into());
+    for (frames, is_resolved) in [
+        (vec![asked()], false),
+        (vec![asked(), resolved("other")], false),
+        (vec![asked(), resolved("r")], true),
+        (vec![asked(), Frame::End(End::stopped())], true),
+    ] {
+        assert_eq!(entries(&frames).is_resolved("r"), is_resolved, "{frames:?}");
+    }
+}
+
+#[test]
+fn the_size_of_an_ended_turn_is_that_of_its_lines_and_their_ends() {
+    let frames = [Frame::Text("a".into()), Frame::End(End::stopped())];
+    let mut sealed = entries(&frames);
+    sealed.seal();
+    let lines = (0..)
+        .zip(&frames)
+        .map(|(index, frame)| Record::frame(frame.clone()).to_line(index).len());
+    assert_eq!(
+        sealed.bytes(),
+        lines.sum::<usize>() + frames.len() * size_of::<u32>()
+    );
+}
+
+#[test]
+fn the_size_of_an_end_is_that_of_its_metadata() {
+    use crate::metadata::Citation;
+    let bytes = |metadata: Metadata| Record::frame(Frame::End(End::completed(metadata))).bytes();
+    let citation = Citation::new("d", "c", "q", "bm25");
+    let citations = serde_json::to_string(&[&citation]).unwrap().len();
+    let bare = bytes(Metadata::default());
+    assert_eq!(bare, RECORD_BYTES + size_of::<End>() + "[]".len() + "{}".len());
+    assert_eq!(
+        bytes(Metadata::default().citations(vec![citation]).with("n", 1)),
+        bare - "[]{}".len() + citations + r#"{"n":1}"#.len()
+    );
+}

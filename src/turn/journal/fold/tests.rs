@@ -318,3 +318,15 @@ fn pieces_of_a_thought_are_joined_within_the_limit() {
     let (_, two) = add("2");
     assert_eq!(two.unwrap().into_snapshot().events.len(), 2);
 }
+
+#[test]
+fn what_is_withdrawn_takes_no_room() {
+    let text = |text: &str| Frame::Text(text.into());
+    let retract = |kept: u64| Frame::Event {
+        event: Retract::new(kept).into(),
+        timestamp: None,
+    };
+    let kept = folded(DroppedHead::default(), &[text("Yes")]).bytes();
+    let withdrawn = [text("Yes, \u{1}\u{e4}h"), retract(3)];
+    assert_eq!(folded(DroppedHead::default(), &withdrawn).bytes(), kept);
+}
