@@ -502,4 +502,51 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn the_members_of_a_typed_event_are_checked() {
+        let of = |name: &str, members: Value| {
+            let Value::Object(members) = members else {
+                panic!("{members}")
+            };
+            Event::from_members(name, members).map_err(|error| error.to_string())
+        };
+        let search = || Event::from(Search::new("bm25"));
+        assert_eq!(of("search", json!({"tool": "bm25"})), Ok(search()));
+        // `null` is an absent member, whether the event has it or not.
+        let nulls = json!({"tool": "bm25", "query": null, "qurey": null});
+        assert_eq!(of("search", nulls), Ok(search()));
+        assert_eq!(
+            of("search", json!({"tool": "bm25", "qurey": "why"})),
+            Err("event `search`: unknown member `qurey`".to_owned())
+        );
+        assert!(
+            of("search", json!({"tool": 1}))
+                .unwrap_err()
+                .starts_with("event `search`: ")
+        );
+        assert!(of("search", json!({"tool": null})).is_err());
+    }
+
+    #[cfg(feature = "turn")]
+    #[test]
+    fn the_length_of_a_step_is_that_of_its_strings() {
+        for (event, bytes) in [
+            (Event::from(CacheMiss::new()), "cache".len()),
+            (RoundStart::new(12, 20).into(), "round_start".len() + "12".len()),
+        ] {
+            assert_eq!(event.step().map(|step| step.len()), Some(bytes));
+        }
+    }
+
+    #[test]
+    fn a_result_of_a_tool_is_summed_up_by_whether_it_failed() {
+        for (result, line) in [
+            (ToolResult::new("pay", 1), "pay returned"),
+            (ToolResult::new("pay", 1).is_error(false), "pay returned"),
+            (ToolResult::new("pay", 1).is_error(true), "pay failed"),
+        ] {
+            assert_eq!(Event::from(result).summary().as_deref(), Some(line));
+        }
+    }
 }

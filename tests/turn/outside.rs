@@ -115,6 +115,26 @@ async fn logs_report_the_outcome_but_no_content() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn logs_have_the_times_of_the_first_event_and_the_first_text() {
+    let capture = Capture::default();
+    let guard = tracing::subscriber::set_default(capture.clone());
+    let turn = Turn::start(|sink| play(&[Wait(250), Report, Wait(500), Text("a")], sink));
+    read(turn).await.unwrap();
+    drop(guard);
+    let fields = capture.0.lock().unwrap().clone();
+    let last = |name: &str| {
+        fields
+            .iter()
+            .rfind(|field| field.0 == name)
+            .map(|field| &*field.1)
+    };
+    assert_eq!(
+        (last("first_event_ms"), last("first_text_ms")),
+        (Some("250.0"), Some("750.0"))
+    );
+}
+
 #[tokio::test]
 async fn a_runtime_that_shuts_down_ends_its_turns() {
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -37,6 +37,21 @@ pub(super) fn failed(code: &str, message: &str, stats: &str) -> String {
     )
 }
 
+/// Nothing completes a character once the turn has ended.
+#[tokio::test(start_paused = true)]
+async fn an_incomplete_character_at_the_end_waits_as_a_text() {
+    for (bytes, size) in [(&b"\xc3"[..], 3), (b"a\xc3", 4), (b"a", 1)] {
+        let group = group(1);
+        let (sink, turn) = Turn::builder().group(&group).channel();
+        sink.send(bytes).await.unwrap();
+        sink.finish(Metadata::default()).unwrap();
+        settle().await;
+        let waiting = group.backlog();
+        assert_eq!((waiting.frames, waiting.bytes), (1, size), "{bytes:x?}");
+        drop(turn);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_no_reader_has_taken_is_counted() {
     let group = group(2);

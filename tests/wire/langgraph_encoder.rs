@@ -178,6 +178,33 @@ fn results_over_the_limit_are_not_in_the_state_and_the_answer_is() {
 }
 
 #[test]
+fn the_answer_is_in_the_state_although_results_fill_it() {
+    let long = "x".repeat(MAX_STATE_BYTES / 40);
+    let mut frames = Vec::new();
+    for id in 0..21 {
+        let id = id.to_string();
+        frames.extend([call(&id), result(&id, &long)]);
+    }
+    frames.extend([text(&long), text(&long), text(&long), call("last"), end()]);
+    let state = last_state(&frames);
+    let answer = &state.last().unwrap()[1];
+    assert_eq!(answer.len(), 3 * long.len());
+}
+
+#[test]
+fn a_call_counts_by_its_strings() {
+    let long = "x".repeat(4096);
+    let call = ToolCall::new(long.as_str(), json!({"q": long})).call_id(long.as_str());
+    let frames = [event(call), result(&long, "Paid."), end()];
+    let states = written(&["values"], &["values"], &frames);
+    let calls = &states.last().unwrap()["messages"][0]["tool_calls"];
+    assert_eq!(
+        (&calls[0]["name"], &calls[0]["args"]["q"]),
+        (&json!(long), &json!(long))
+    );
+}
+
+#[test]
 fn the_id_of_an_event_is_its_number_and_its_modes() {
     let all = ["values", "updates", "messages-tuple", "messages", "custom"];
     for (text, number, modes) in [

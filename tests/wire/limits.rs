@@ -1,7 +1,9 @@
 //! What has exactly the size of a limit is written, and one byte more is not.
 
 use bytes::BytesMut;
-use ragwire::event::{Custom, GraphExplanation, Search, Source, Sources, Thinking, ToolCall, Triple};
+use ragwire::event::{
+    Custom, GraphExplanation, Search, Source, Sources, Thinking, ToolCall, ToolResult, Triple,
+};
 use ragwire::wire::openai::Progress;
 use ragwire::wire::{Limits, Wire};
 use ragwire::{
@@ -121,6 +123,23 @@ fn a_snapshot_of_exactly_the_limit_is_written() {
 }
 
 #[test]
+fn a_text_of_exactly_the_limit_is_not_cut() {
+    let wires: [NewWire; 2] = [
+        |limits| Box::new(Ndjson::default().limits(limits)),
+        |limits| Box::new(Sse::default().limits(limits)),
+    ];
+    let text = [Frame::Text("x".repeat(400))];
+    for new in wires {
+        let write = |bytes: usize| written(&*new(Limits::default().max_line_bytes(bytes)), &text).unwrap();
+        let whole = write(10_000);
+        let bytes = longest(&whole, "");
+        assert_eq!(write(bytes), whole);
+        let texts = |stream: &str| stream.matches("\"text\":").count();
+        assert_eq!((texts(&whole), texts(&write(bytes - 1))), (1, 2));
+    }
+}
+
+#[test]
 fn an_end_of_exactly_the_limit_is_whole_and_another_is_shortened_to_it() {
     let wires: [NewWire; 2] = [
         |limits| Box::new(Ndjson::default().limits(limits)),
@@ -191,6 +210,49 @@ fn late_events_of_exactly_the_limit_are_kept_and_others_are_counted() {
         trailer(bytes - 1),
         json!({"citations": [], "tools_used": [], "events_dropped": 2, "truncated": true})
     );
+}
+
+/// Whatever a limit leaves out, it is the same however much the reader has not taken yet.
+#[test]
+fn what_is_in_the_buffer_counts_for_no_limit() {
+    let wires: [NewWire; 12] = [
+        |limits| Box::new(Framed::default().limits(limits)),
+        |limits| Box::new(Ndjson::default().limits(limits)),
+        |limits| Box::new(Sse::default().limits(limits)),
+        |limits| Box::new(AiSdk::default().limits(limits)),
+        |limits| Box::new(AgUi::new("t", "r").limits(limits)),
+        |limits| Box::new(OpenAi::new("c", 0, "m").limits(limits)),
+        |limits| Box::new(LangGraph::new("r").limits(limits)),
+        |limits| Box::new(Forge::default().limits(limits)),
+        |limits| Box::new(SessionChat::default().limits(limits)),
+        |limits| Box::new(Eve::new("s").limits(limits)),
+        |limits| Box::new(Eve::new("s").documented().limits(limits)),
+        |limits| Box::new(TrustGraph::graph_rag("r").streaming(true).limits(limits)),
+    ];
+    let citations = ["one", "two", "three"].map(|quote| Citation::new("a.pdf", "c", quote, "bm25"));
+    let metadata = Metadata::default()
+        .citations(citations.to_vec())
+        .tools_used(["bm25"]);
+    let frames = [
+        event(Search::new("bm25").query("why")),
+        event(ToolCall::new("pay", json!({"n": 1})).call_id("c")),
+        event(ToolResult::new("pay", "Paid.").call_id("c")),
+        event(Search::new("dense").query("why not")),
+        Frame::Text("Forty-two.".into()),
+        event(Search::new("bm25").query("again")),
+        Frame::End(End::completed(metadata)),
+    ];
+    for new in wires {
+        for bytes in (0..1_000).step_by(20) {
+            let limits = Limits::default().max_trailer_bytes(bytes);
+            let wire = new(limits);
+            let (mut encoder, mut out) = (wire.encoder(), BytesMut::new());
+            for frame in &frames {
+                encoder.encode(frame, &mut out).unwrap();
+            }
+            assert_eq!(written(&*wire, &frames).unwrap(), out, "{} {bytes}", wire.name());
+        }
+    }
 }
 
 #[test]

@@ -14,6 +14,8 @@ mod generated;
 mod langgraph;
 mod langgraph_encoder;
 mod limits;
+mod mcp;
+mod ollama;
 mod openai;
 mod padding;
 mod properties;

@@ -5,7 +5,7 @@ use ragwire::event::Search;
 use ragwire::wire::Wire;
 use ragwire::wire::sse::EventStream;
 use ragwire::{
-    AgUi, AiSdk, End, Eve, Event, Forge, Frame, Framed, LangGraph, Metadata, Ndjson, Ollama, OpenAi,
+    AgUi, AiSdk, End, Eve, Event, Forge, Frame, Framed, LangGraph, Mcp, Metadata, Ndjson, Ollama, OpenAi,
     Responses, SessionChat, Sse, Timestamp, TrustGraph,
 };
 
@@ -71,7 +71,7 @@ fn lines(chunks: &[Vec<u8>]) -> Vec<String> {
 
 #[test]
 fn padded_chunks_have_one_size_and_readers_see_the_same() {
-    let wires: [(&dyn Wire, Room); 16] = [
+    let wires: [(&dyn Wire, Room); 17] = [
         (&Framed::default(), Room::Events),
         (&Ndjson::default(), Room::All),
         (&Sse::default(), Room::All),
@@ -87,7 +87,8 @@ fn padded_chunks_have_one_size_and_readers_see_the_same() {
         (&Eve::new("s").documented(), Room::All),
         (&TrustGraph::graph_rag("1").streaming(true), Room::All),
         (&TrustGraph::document_rag("1"), Room::All),
-        (&ragwire::wire::mcp::Mcp::new("1".into()), Room::All),
+        (&Mcp::new("1".into()), Room::All),
+        (&Mcp::new("1".into()).progress("t".into()), Room::All),
     ];
     for (wire, room) in wires {
         let name = wire.name();

@@ -1,9 +1,11 @@
 //! What every wire states about itself, and which streams may begin with a snapshot.
 
+use std::sync::{Arc, Mutex};
+
 use bytes::BytesMut;
 use ragwire::event::{Custom, Search};
 use ragwire::wire::openai::Progress;
-use ragwire::wire::{Decode, Finish, Limits, Wire, WireKind};
+use ragwire::wire::{Decode, DecodeError, EncodeError, Finish, Limits, Spelling, Wire, WireKind};
 use ragwire::{
     AgUi, AiSdk, End, Eve, Event, Forge, Frame, Framed, LangGraph, Mcp, Metadata, Ndjson, Ollama, OpenAi,
     Phase, Responses, SessionChat, Snapshot, Sse, Timestamp, TrustGraph,
@@ -244,4 +246,100 @@ fn the_end_counts_the_events_of_a_snapshot_that_did_not_fit() {
         panic!("no end");
     };
     assert_eq!(end.metadata.events_dropped, 6);
+}
+
+/// A wire of another crate, with nothing but what a wire must have. It records the phases of its
+/// events.
+#[derive(Clone, Debug, Default)]
+struct Least(Arc<Mutex<Vec<Phase>>>);
+
+impl Wire for Least {
+    fn name(&self) -> &'static str {
+        "least"
+    }
+
+    fn content_type(&self) -> &'static str {
+        "text/plain"
+    }
+
+    fn spelling(&self) -> Box<dyn Spelling> {
+        Box::new(self.clone())
+    }
+}
+
+impl Spelling for Least {
+    fn event(
+        &mut self,
+        phase: Phase,
+        _: &Event,
+        _: Option<Timestamp>,
+        _: &mut BytesMut,
+    ) -> Result<(), EncodeError> {
+        self.0.lock().unwrap().push(phase);
+        Ok(())
+    }
+
+    fn text(&mut self, _: Phase, _: &str, _: &mut BytesMut) {}
+
+    fn end(&mut self, _: Phase, _: &End, _: &mut BytesMut) {}
+
+    fn snapshot(&mut self, _: &Snapshot, _: &mut BytesMut) -> Result<(), EncodeError> {
+        Ok(())
+    }
+
+    fn keep_alive(&mut self, _: Phase, _: &mut BytesMut) {}
+}
+
+#[test]
+fn a_wire_that_says_no_more_has_no_headers_no_positions_and_no_padding() {
+    let wire = Least::default();
+    assert_eq!(wire.headers(), []);
+    let (mut encoder, mut out) = (wire.encoder(), BytesMut::new());
+    assert_eq!((encoder.seek(7), encoder.allow_parking()), (false, false));
+    assert!(encoder.shows_events(Phase::Events) && encoder.shows_events(Phase::Text));
+    let question = ragwire::event::InputRequested::new("r", "text", "?");
+    encoder.park(&question, None, &mut out);
+    encoder.unpark(&mut out);
+    encoder.pad(1, 256, &mut out);
+    assert_eq!(out, "");
+}
+
+#[test]
+fn the_text_of_a_snapshot_begins_the_answer() {
+    for (text, phase) in [("", Phase::Events), ("Yes", Phase::Text)] {
+        let wire = Least::default();
+        let (mut encoder, mut out) = (wire.encoder(), BytesMut::new());
+        encoder.snapshot(&Snapshot::new(2).text(text), &mut out).unwrap();
+        encoder.event(&Search::new("t").into(), None, &mut out).unwrap();
+        assert_eq!(*wire.0.lock().unwrap(), [phase]);
+    }
+}
+
+#[test]
+fn a_decoder_knows_the_phase_of_its_stream() {
+    let mut decoder = AiSdk::default().decoder();
+    assert_eq!(decoder.phase(), Phase::Events);
+    decoder.feed(b"data: {\"type\":\"text-delta\",\"id\":\"0\",\"delta\":\"Yes.\"}\n\n");
+    assert_eq!(decoder.phase(), Phase::Text);
+    decoder.feed(b"data: {\"type\":\"finish\"}\n\ndata: [DONE]\n\n");
+    assert_eq!(decoder.phase(), Phase::Ended);
+}
+
+#[test]
+fn a_decoder_has_the_limits_of_its_wire() {
+    let limits = Limits::default().max_line_bytes(50).max_trailer_bytes(50);
+    let part = format!("data: {{\"type\":\"{}\"}}\n\n", "x".repeat(50));
+    for (mut decoder, finish) in [
+        (
+            AiSdk::default().limits(limits).decoder(),
+            Finish::Invalid(DecodeError::LineTooLong),
+        ),
+        (
+            AiSdk::default().decoder(),
+            Finish::Truncated { phase: Phase::Events },
+        ),
+    ] {
+        decoder.feed(part.as_bytes());
+        assert_eq!(decoder.finish(), finish);
+    }
 }

@@ -2,7 +2,9 @@ use serde_json::json;
 
 use super::sources::{MAX_DOCUMENT_BYTES, MAX_DOCUMENTS};
 use super::*;
-use crate::event::{Reasoning, RetrievalResult, RetrievalStart, Source, Sources, Thinking};
+use crate::event::{
+    InputRequested, InputResolved, Reasoning, RetrievalResult, RetrievalStart, Source, Sources, Thinking,
+};
 use crate::failure::Failure;
 use crate::metadata::{Citation, Metadata};
 use crate::wire::calls::{MAX_OPEN_CALL_BYTES, MAX_OPEN_CALLS};
@@ -168,6 +170,41 @@ fn sources_over_a_limit_are_left_out() {
     assert_eq!(sources(1000, 10_000), [1, 2, 3, 4]);
     assert_eq!(sources(400, 10_000), [1, 3, 4]);
     assert_eq!(sources(400, 500), [1, 3]);
+}
+
+#[test]
+fn the_refusals_of_64_open_approvals_are_remembered() {
+    let ask = |id: usize| {
+        let question = InputRequested::new(id.to_string(), "approval", "?");
+        Event::from(question.options(vec!["Yes".to_owned(), "No".to_owned()]))
+    };
+    for (count, oldest) in [(MAX_OPEN_CALLS, 0), (MAX_OPEN_CALLS + 1, 1)] {
+        let mut encoder = AiSdk::default().parks().encoder();
+        encoder.allow_parking();
+        for id in 0..count {
+            encode(&mut encoder, &ask(id));
+        }
+        let refused = InputResolved::new(oldest.to_string()).response("No");
+        let denied = format!("{{\"type\":\"tool-output-denied\",\"toolCallId\":\"{oldest}\"}}");
+        let written = encode(&mut encoder, &refused.into());
+        assert!(written.ends_with(&format!("data: {denied}\n\n")), "{written}");
+    }
+}
+
+#[test]
+fn a_citation_without_a_heading_has_the_name_of_its_document() {
+    let citation = |heading: &str| Citation::new("a.pdf", "c", "q", "bm25").heading(heading);
+    for (citation, title) in [
+        (citation("Rules"), "a.pdf: Rules"),
+        (citation(""), "a.pdf"),
+        (Citation::new("a.pdf", "c", "q", "bm25"), "a.pdf"),
+    ] {
+        let end = End::completed(Metadata::default().citations(vec![citation]));
+        let mut out = BytesMut::new();
+        AiSdk::default().encoder().end(&end, &mut out).unwrap();
+        let out = String::from_utf8(out.to_vec()).unwrap();
+        assert!(out.contains(&format!("\"title\":\"{title}\"")), "{out}");
+    }
 }
 
 #[test]

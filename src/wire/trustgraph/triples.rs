@@ -146,4 +146,14 @@ mod tests {
         let (_, newest) = stored.triples.back().unwrap();
         assert_eq!(newest["o"]["v"].as_str().unwrap().trim_start_matches('0'), "1999");
     }
+
+    #[test]
+    fn triples_of_exactly_the_limit_are_kept() {
+        let empty = triple("a", "p", "").to_string().len();
+        for (bytes, kept) in [(MAX_BYTES, 1), (MAX_BYTES + 1, 0)] {
+            let triples = Triples::default();
+            triples.add(&[triple("a", "p", &"x".repeat(bytes - empty))]);
+            assert_eq!(triples.lock().triples.len(), kept, "{bytes}");
+        }
+    }
 }

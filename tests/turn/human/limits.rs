@@ -8,6 +8,20 @@ use ragwire::turn::AskError;
 use super::*;
 
 #[tokio::test(start_paused = true)]
+async fn an_id_of_a_question_has_up_to_128_bytes() {
+    let (sink, turn) = Turn::builder().channel();
+    let id = "x".repeat(128);
+    let asked = sink.ask(approval().request_id(id.clone()));
+    let answered = async {
+        let turn = turn.commit().await.unwrap();
+        assert_eq!(turn.handle().answer(&id, "Approve"), Ok(AnswerOutcome::Accepted));
+        turn
+    };
+    let (answer, _turn) = tokio::join!(asked, answered);
+    assert_eq!(answer.unwrap(), "Approve");
+}
+
+#[tokio::test(start_paused = true)]
 async fn invalid_questions_are_rejected() {
     let (sink, turn) = Turn::builder().channel();
     let turn = turn.commit();
