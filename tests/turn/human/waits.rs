@@ -100,3 +100,20 @@ async fn a_question_begins_the_response() {
         );
     }
 }
+
+/// Nobody sees a question that waits for a place, so the response does not begin with it.
+#[tokio::test(start_paused = true)]
+async fn a_question_of_a_turn_on_the_waiting_list_does_not_begin_the_response() {
+    let group = TurnGroup::builder().max_active(1).max_queued(1).build();
+    let _first = Turn::builder()
+        .group(&group)
+        .start(|sink| play(&[Wait(1_000)], sink));
+    let (sink, turn) = Turn::builder()
+        .group(&group)
+        .commit_on(Commit::first_text())
+        .channel();
+    let mut asked = std::pin::pin!(sink.ask(approval()));
+    let mut commit = std::pin::pin!(turn.commit());
+    assert!(asked.as_mut().now_or_never().is_none());
+    assert!(commit.as_mut().now_or_never().is_none());
+}
