@@ -169,18 +169,33 @@ fn a_thought_is_sent_once() {
 }
 
 #[test]
-fn the_text_of_a_subgraph_is_a_thought_and_is_never_taken_back() {
+fn the_text_of_a_subgraph_is_a_thought_and_not_a_part_of_the_answer() {
     let nested = |content: &str| {
         let message = json!({"type": "AIMessageChunk", "content": content});
         ("messages|grade:1", json!([message, {"langgraph_node": "grade"}]))
     };
-    assert_eq!(
-        frames(&[
-            nested("Relevant."),
-            from_agent(&json!({"type": "ai", "content": "Yes"}))
-        ]),
-        [event("thinking", json!({"content": "Relevant."})), text("Yes")]
-    );
+    let unnamed = |kind: &str, content: &str| from_agent(&json!({"type": kind, "content": content}));
+    let thought = |content: &str| event("thinking", json!({"content": content}));
+    for (why, events, expected) in [
+        (
+            "a whole answer",
+            vec![nested("Relevant."), unnamed("ai", "Yes")],
+            vec![thought("Relevant."), text("Yes")],
+        ),
+        (
+            "an answer in pieces, repeated as a whole under an ID",
+            vec![
+                nested("Rele"),
+                nested("vant."),
+                unnamed("AIMessageChunk", "Ye"),
+                unnamed("AIMessageChunk", "s"),
+                update(&json!({"type": "ai", "id": "1", "content": "Yes"})),
+            ],
+            vec![thought("Rele"), thought("vant."), text("Ye"), text("s")],
+        ),
+    ] {
+        assert_eq!(frames(&events), expected, "{why}");
+    }
 }
 
 #[test]
@@ -391,6 +406,16 @@ fn a_run_whose_last_message_is_a_finished_answer_is_complete() {
             "another message begins",
             vec![last_piece("1", "Yes"), piece("2", "")],
             "truncated:text",
+        ),
+        (
+            "the last piece of a message with a call",
+            vec![call_piece("1", Some(0), "a", "{}"), last_piece("1", "")],
+            "truncated:events",
+        ),
+        (
+            "without IDs",
+            vec![call_piece("", Some(0), "a", "{}"), last_piece("", "")],
+            "truncated:events",
         ),
         (
             "our encoder would have written an end",

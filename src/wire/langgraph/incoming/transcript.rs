@@ -95,7 +95,10 @@ impl Run {
         if !is_current || chunks.is_none() {
             self.flush();
         }
-        if !is_current {
+        // Messages without an ID are told apart by what was sent of them.
+        let sent = (self.current.characters, self.current.thought);
+        let is_next = id.is_empty() && sent == (0, 0) && !self.current.has_calls;
+        if !is_current || is_next {
             self.open(id);
         }
         if !is_current || !text.is_empty() || chunks.is_some() {
