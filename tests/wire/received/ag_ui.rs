@@ -188,23 +188,23 @@ fn an_answer_has_the_form_that_its_interrupt_asks_for() {
             json!({"responseSchema": {"type": "string"}}),
             "input",
             Value::Null,
-            vec![("2024".into(), "2024".into()), (true.into(), true.into())],
+            vec![(json!("2024"), json!("2024")), (json!(true), json!(true))],
         ),
         (
             json!({"responseSchema": {"enum": ["a", "b"]}}),
             "input",
             json!(["a", "b"]),
-            vec![("a".into(), "a".into())],
+            vec![(json!("a"), json!("a"))],
         ),
         (
             json!({"responseSchema": {"type": "boolean"}}),
             "approval",
             options.clone(),
             vec![
-                ("Approve".into(), true.into()),
-                (true.into(), true.into()),
-                ("Deny".into(), false.into()),
-                (false.into(), false.into()),
+                (json!("Approve"), json!(true)),
+                (json!(true), json!(true)),
+                (json!("Deny"), json!(false)),
+                (json!(false), json!(false)),
             ],
         ),
         (
@@ -212,8 +212,8 @@ fn an_answer_has_the_form_that_its_interrupt_asks_for() {
             "approval",
             options.clone(),
             vec![
-                ("Approve".into(), approved(true)),
-                ("Deny".into(), approved(false)),
+                (json!("Approve"), approved(true)),
+                (json!("Deny"), approved(false)),
             ],
         ),
         // The approval of a call.
@@ -221,19 +221,19 @@ fn an_answer_has_the_form_that_its_interrupt_asks_for() {
             json!({"toolCallId": "c"}),
             "approval",
             options,
-            vec![("Approve".into(), approved(true))],
+            vec![(json!("Approve"), approved(true))],
         ),
         (
             json!({"toolCallId": "c", "responseSchema": {"type": "string"}}),
             "input",
             Value::Null,
-            vec![("2024".into(), "2024".into())],
+            vec![(json!("2024"), json!("2024"))],
         ),
         (
             json!({}),
             "input",
             Value::Null,
-            vec![("2024".into(), "2024".into())],
+            vec![(json!("2024"), json!("2024"))],
         ),
     ] {
         let mut whole = interrupt.clone();
@@ -247,8 +247,6 @@ fn an_answer_has_the_form_that_its_interrupt_asks_for() {
         }
         assert_eq!(frames, [event("input_requested", members)], "{interrupt}");
         for (answer, payload) in answers {
-            let answer: Value = answer;
-            let payload: Value = payload;
             assert_eq!(
                 kept[0].resume_entry(answer),
                 Some(json!({"interruptId": "i", "status": "resolved", "payload": payload})),
