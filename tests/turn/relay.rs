@@ -310,25 +310,27 @@ async fn a_snapshot_is_sent_as_what_it_adds() {
     }
 }
 
-/// The text before a snapshot is remembered, however many chunks it came in.
+/// The text before a snapshot is remembered, however many chunks it came in. What is not remembered
+/// is taken back and sent again.
 #[tokio::test(start_paused = true)]
 async fn a_snapshot_of_a_long_answer_is_sent_as_what_it_adds() {
-    let said = "It is forty-two. ".repeat(600);
-    let line = |index: u32, text: &str| format!("{{\"index\":{index},\"text\":\"{text}\"}}\n");
-    let snapshot = format!(
-        "{{\"index\":6,\"snapshot\":{{\"events\":[],\"text\":\"{said}Again.\",\"events_dropped\":0}}}}\n"
-    );
-    let chunks = [
-        line(0, &said),
-        snapshot,
-        "{\"index\":7,\"end\":\"completed\"}\n".to_owned(),
-    ];
-    let body = stream::iter(chunks.map(Ok::<_, io::Error>));
-    let turn = Turn::start(|sink: Sink| async move { sink.relay(Ndjson::default().decoder(), body).await });
-    let collected = turn.commit().await.unwrap().collect().await.unwrap();
-    // What is not remembered would be taken back and sent again.
-    assert_eq!(names(&collected), Vec::<String>::new());
-    assert_eq!(collected.text, format!("{said}Again."));
+    const MAX: usize = 1024 * 1024;
+    for (length, events) in [(10_200, &[][..]), (MAX, &[]), (MAX + 1, &["retract"])] {
+        let said = "x".repeat(length);
+        let line = |index: usize, text: &str| format!("{{\"index\":{index},\"text\":\"{text}\"}}\n");
+        let (first, second) = said.split_at(length / 2);
+        let snapshot = format!(
+            "{{\"index\":6,\"snapshot\":{{\"events\":[],\"text\":\"{said}Again.\",\"events_dropped\":0}}}}\n"
+        );
+        let end = "{\"index\":7,\"end\":\"completed\"}\n".to_owned();
+        let chunks = [line(0, first), line(1, second), snapshot, end];
+        let body = stream::iter(chunks.map(Ok::<_, io::Error>));
+        let wire = Ndjson::default().limits(Limits::default().max_trailer_bytes(2 * MAX));
+        let turn = Turn::start(|sink: Sink| async move { sink.relay(wire.decoder(), body).await });
+        let collected = turn.commit().await.unwrap().collect().await.unwrap();
+        assert_eq!(names(&collected), events, "{length}");
+        assert!(collected.text == format!("{said}Again."), "{length}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
