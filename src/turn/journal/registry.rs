@@ -298,3 +298,20 @@ impl Drop for Sweeper {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_without_randomness_gets_no_slot() {
+        let registry = Registry::new(JournalLimits::default().max_turns(1));
+        let guessable = TurnId::parse(&"0".repeat(32)).unwrap();
+        assert!(!registry.reserve(guessable));
+        // Nor does it take one.
+        assert!(registry.reserve(TurnId::random()));
+        assert!(!registry.reserve(TurnId::random()));
+        registry.release();
+        assert!(registry.reserve(TurnId::random()));
+    }
+}
