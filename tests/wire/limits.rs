@@ -212,6 +212,22 @@ fn late_events_of_exactly_the_limit_are_kept_and_others_are_counted() {
     );
 }
 
+#[test]
+fn a_source_of_exactly_the_limit_is_written() {
+    let citation = Citation::new("a.pdf", "c", "A quote that is the longest part.", "bm25");
+    let end = [Frame::End(End::completed(
+        Metadata::default().citations(vec![citation]),
+    ))];
+    let sources = |bytes: usize| {
+        let wire = AiSdk::default().limits(Limits::default().max_line_bytes(bytes));
+        written(&wire, &end).unwrap().matches("source-document").count()
+    };
+    let stream = written(&AiSdk::default(), &end).unwrap();
+    let bytes =
+        longest(&stream, "data: {\"type\":\"source-document\"") + "{\"type\":\"source-document\"".len();
+    assert_eq!((sources(bytes), sources(bytes - 1)), (1, 0));
+}
+
 /// Whatever a limit leaves out, it is the same however much the reader has not taken yet.
 #[test]
 fn what_is_in_the_buffer_counts_for_no_limit() {
