@@ -160,6 +160,43 @@ fn a_blank_line_separates_two_thoughts_of_a_message() {
 const MAX_STATE_BYTES: usize = 8 * 1024 * 1024;
 
 #[test]
+fn what_stays_of_a_message_has_its_thoughts_in_every_mode_with_messages() {
+    let frames = [
+        event(Thinking::new("Let me see.")),
+        text("Yes, it is"),
+        event(Retract::new(3)),
+    ];
+    for modes in [&["messages-tuple"][..], &["messages-tuple", "values"]] {
+        let pieces = written(modes, &["messages"], &frames);
+        let pieces: Vec<_> = pieces
+            .iter()
+            .map(|piece| {
+                let message = &piece[0];
+                let thought = &message["additional_kwargs"]["reasoning_content"];
+                (
+                    message["type"].clone(),
+                    message["content"].clone(),
+                    thought.clone(),
+                )
+            })
+            .collect();
+        let piece = |content: &str| (json!("AIMessageChunk"), json!(content), Value::Null);
+        let thought = (json!("AIMessageChunk"), json!(""), json!("Let me see."));
+        assert_eq!(
+            pieces,
+            [
+                thought.clone(),
+                piece("Yes, it is"),
+                (json!("remove"), json!(""), Value::Null),
+                thought,
+                piece("Yes"),
+            ],
+            "{modes:?}"
+        );
+    }
+}
+
+#[test]
 fn results_over_the_limit_are_not_in_the_state_and_the_answer_is() {
     // A message has its result as text and as a value.
     let long = "x".repeat(MAX_STATE_BYTES / 40);

@@ -294,7 +294,8 @@ impl LangGraphSpelling {
     fn think(&mut self, content: &str, thought: Option<&str>, out: &mut BytesMut) {
         let mark = self.mark();
         let continues = thought.is_some() && self.thought.as_deref() == thought;
-        let keeps = self.modes.has_whole_messages();
+        // A message of which text is withdrawn is sent again.
+        let keeps = self.modes.has_whole_messages() || self.modes.messages_tuple;
         let open = self.open_message(out);
         let is_first = open.thought == 0;
         let gap = if continues || is_first { "" } else { "\n\n" };
