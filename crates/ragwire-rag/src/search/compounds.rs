@@ -7,6 +7,8 @@ const MIN_FIRST_LETTERS: usize = 3;
 const MIN_LAST_LETTERS: usize = 4;
 /// The most parts of a compound.
 pub(crate) const MAX_PARTS: usize = 4;
+/// The most words of a question that are cut: one word looks up to a few hundred words of the library.
+pub(crate) const MAX_COMPOUNDS: usize = 4;
 
 /// Returns what stands between the parts of the compounds of a language, or `None` for one that writes
 /// them as separate words.

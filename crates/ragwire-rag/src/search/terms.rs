@@ -9,6 +9,7 @@ use crate::Library;
 use crate::answer::lexicon::{PRICE_WORDS, QUESTION_PAIRS};
 use crate::search::analyzer::{Language, Run, is_hangul, is_hiragana, runs};
 use crate::search::asking::only_asks;
+use crate::search::compounds::MAX_COMPOUNDS;
 use crate::search::lexical::MAX_QUERY_BYTES;
 use crate::search::quantity::asks_for_price;
 use crate::search::synonyms::{synonyms, verb_synonyms};
@@ -84,6 +85,7 @@ pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
     let question = &*library.well_spelled(question);
     let mut found: Vec<Term> = Vec::new();
     let asks_for_price = asks_for_price(question);
+    let mut compounds = 0;
     let unseen = library.unseen_weight();
     let languages = library.query_languages(question);
     let first = languages.first().copied().unwrap_or_default();
@@ -122,7 +124,9 @@ pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
         }
         if let (Run::Word(word), [(_, weight)], []) = (run, &spelled[..], &others[..])
             && *weight >= unseen
+            && compounds < MAX_COMPOUNDS
         {
+            compounds += 1;
             let parts = library.parts_of(word, first);
             if !parts.is_empty() {
                 for part in parts {

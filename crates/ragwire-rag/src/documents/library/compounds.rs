@@ -1,7 +1,7 @@
 //! Compounds of a question that the library does not have: their parts, as far as it has them.
 
 use super::{Language, Library};
-use crate::search::compounds::{MAX_PARTS, cuts, links, without_link};
+use crate::search::compounds::{MAX_COMPOUNDS, MAX_PARTS, cuts, links, without_link};
 use crate::search::lexical::QueryTerm;
 
 /// A part of a compound that the library has as a word.
@@ -64,16 +64,13 @@ impl Library {
             return;
         }
         let unseen = self.unseen_weight();
-        for term in terms {
-            let is_known = self
-                .weights(&term.spellings)
+        let is_unknown = |term: &&mut QueryTerm| {
+            self.weights(&term.spellings)
                 .iter()
-                .any(|weight| *weight < unseen);
-            let parts = if is_known {
-                Vec::new()
-            } else {
-                self.parts_of(&term.form, language)
-            };
+                .all(|weight| *weight >= unseen)
+        };
+        for term in terms.iter_mut().filter(is_unknown).take(MAX_COMPOUNDS) {
+            let parts = self.parts_of(&term.form, language);
             if !parts.is_empty() {
                 term.spellings = parts.into_iter().map(|part| part.stem).collect();
             }
@@ -163,5 +160,25 @@ mod tests {
         assert_eq!(known, ["Wer", "trägt", "miet", "kosten", "fährt", "Nachtbus"]);
         assert_eq!(library.search("Was sind Mietkosten?", 5).unwrap().len(), 1);
         assert_eq!(library.search("Was ist Wohnungsgeld?", 5).unwrap().len(), 0);
+        // As many as are cut, and one more.
+        let words = [
+            "Mietkosten",
+            "Mietberatung",
+            "Mietgeld",
+            "Wohnungshilfe",
+            "Kinderhilfe",
+        ];
+        let terms = question_terms(&library, &format!("Was ist {}?", words.join(" ")));
+        let words: Vec<_> = terms.iter().map(|term| term.word.as_str()).collect();
+        let cut = [
+            "miet",
+            "kosten",
+            "beratung",
+            "Mietgeld",
+            "wohnungs",
+            "hilfe",
+            "Kinderhilfe",
+        ];
+        assert_eq!(words, cut);
     }
 }
