@@ -64,6 +64,12 @@ impl tracing::Subscriber for Capture {
     fn exit(&self, _: &tracing::span::Id) {}
 }
 
+/// The last value of a field.
+fn last(fields: &[(String, String)], name: &str) -> Option<String> {
+    let field = fields.iter().rfind(|field| field.0 == name);
+    field.map(|field| field.1.trim_matches('"').to_owned())
+}
+
 #[tokio::test(start_paused = true)]
 async fn logs_report_the_outcome_but_no_content() {
     let group = TurnGroup::new(1);
@@ -89,12 +95,7 @@ async fn logs_report_the_outcome_but_no_content() {
         let read = read(turn).await;
         drop(guard);
         let fields = capture.0.lock().unwrap().clone();
-        let last = |name: &str| {
-            fields
-                .iter()
-                .rfind(|field| field.0 == name)
-                .map(|field| field.1.trim_matches('"').to_owned())
-        };
+        let last = |name: &str| last(&fields, name);
         assert_eq!(last("id"), Some(id.short()), "{steps:?}");
         assert!(!format!("{fields:?}").contains(&id.to_string()), "{fields:?}");
         assert_eq!(last("outcome").as_deref(), Some(outcome), "{steps:?}");
@@ -123,16 +124,8 @@ async fn logs_have_the_times_of_the_first_event_and_the_first_text() {
     read(turn).await.unwrap();
     drop(guard);
     let fields = capture.0.lock().unwrap().clone();
-    let last = |name: &str| {
-        fields
-            .iter()
-            .rfind(|field| field.0 == name)
-            .map(|field| &*field.1)
-    };
-    assert_eq!(
-        (last("first_event_ms"), last("first_text_ms")),
-        (Some("250.0"), Some("750.0"))
-    );
+    let times = ["first_event_ms", "first_text_ms"].map(|name| last(&fields, name));
+    assert_eq!(times, ["250.0", "750.0"].map(|time| Some(time.to_owned())));
 }
 
 #[tokio::test]

@@ -5,17 +5,10 @@ use bytes::BytesMut;
 use ragwire::event::{Reasoning, Retract, Search, Thinking, ToolCall, ToolResult};
 use ragwire::wire::Wire;
 use ragwire::wire::langgraph::{EventId, Modes};
-use ragwire::{End, Event, Frame, LangGraph};
+use ragwire::{End, Frame, LangGraph};
 use serde_json::{Value, json};
 
-fn event(event: impl Into<Event>) -> Frame {
-    let (event, timestamp) = (event.into(), None);
-    Frame::Event { event, timestamp }
-}
-
-fn text(text: &str) -> Frame {
-    Frame::Text(text.into())
-}
+use crate::frames::{event, text};
 
 fn end() -> Frame {
     Frame::End(End::default())

@@ -7,10 +7,12 @@ use ragwire::event::{
 use ragwire::wire::openai::Progress;
 use ragwire::wire::{Limits, Wire};
 use ragwire::{
-    AgUi, AiSdk, Citation, End, Eve, Event, Failure, Forge, Frame, Framed, LangGraph, Mcp, Metadata, Ndjson,
-    Ollama, OpenAi, SessionChat, Snapshot, Sse, Timestamp, Timing, TrustGraph,
+    AgUi, AiSdk, Citation, End, Eve, Failure, Forge, Frame, Framed, LangGraph, Mcp, Metadata, Ndjson, Ollama,
+    OpenAi, SessionChat, Snapshot, Sse, Timestamp, Timing, TrustGraph,
 };
 use serde_json::{Value, json};
+
+use crate::frames::event;
 
 /// What is in a buffer before. It does not count.
 const BEFORE: &str = "before\n";
@@ -24,11 +26,6 @@ fn written(wire: &dyn Wire, frames: &[Frame]) -> Result<String, &'static str> {
     }
     let out = String::from_utf8(out.to_vec()).unwrap();
     Ok(out.strip_prefix(&before).unwrap().to_owned())
-}
-
-fn event(event: impl Into<Event>) -> Frame {
-    let (event, timestamp) = (event.into(), None);
-    Frame::Event { event, timestamp }
 }
 
 /// The object in the last line of a stream.

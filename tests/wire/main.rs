@@ -10,6 +10,7 @@ mod decoded;
 mod differential;
 mod encoders;
 mod eve;
+mod frames;
 mod generated;
 mod langgraph;
 mod langgraph_encoder;

@@ -8,6 +8,8 @@ use ragwire::{
 };
 use serde_json::json;
 
+use crate::frames::{event, text};
+
 fn decode(mut decoder: impl Decode, stream: &str) -> (Vec<Frame>, Finish) {
     // Cut where it hurts: within lines and characters.
     for piece in stream.as_bytes().chunks(3) {
@@ -17,15 +19,6 @@ fn decode(mut decoder: impl Decode, stream: &str) -> (Vec<Frame>, Finish) {
     let finish = decoder.finish();
     frames.extend(decoder.map_while(Result::ok));
     (frames, finish)
-}
-
-fn event(event: impl Into<ragwire::Event>) -> Frame {
-    let (event, timestamp) = (event.into(), None);
-    Frame::Event { event, timestamp }
-}
-
-fn text(text: &str) -> Frame {
-    Frame::Text(text.to_owned())
 }
 
 #[test]

@@ -9,6 +9,7 @@ use ragwire::wire::trustgraph::TrustGraphDecoder;
 use ragwire::wire::{Decode, DecodeError, Finish, Wire};
 use ragwire::{End, Event, Failure, Frame, Phase, Status, TrustGraph, Usage};
 
+use crate::frames::text;
 use crate::generated::{end, event, string, timestamp};
 
 /// Joins adjacent texts, and applies retractions as a reader does.
@@ -171,10 +172,6 @@ proptest! {
     ], 0..12).prop_map(|parts| parts.concat())) {
         prop_assert_eq!(decode(bytes.chunks(1)), decode([&bytes[..]]));
     }
-}
-
-fn text(text: &str) -> Frame {
-    Frame::Text(text.into())
 }
 
 #[test]

@@ -101,7 +101,7 @@ async fn a_question_begins_the_response() {
     }
 }
 
-/// Nobody sees a question that waits for a place, so the response does not begin with it.
+/// A question that waits for a place is not shown yet, so the response does not begin with it.
 #[tokio::test(start_paused = true)]
 async fn a_question_of_a_turn_on_the_waiting_list_does_not_begin_the_response() {
     let group = TurnGroup::builder().max_active(1).max_queued(1).build();

@@ -30,7 +30,7 @@ async fn a_journal_counts_bytes_resumptions_and_evictions() {
     assert_eq!(stats.bytes, 2 * bytes);
 }
 
-/// A turn that nobody reads takes less room as bytes.
+/// A turn without readers takes less room as bytes.
 #[tokio::test(start_paused = true)]
 async fn a_turn_is_stored_in_less_room_before_another_is_dropped() {
     let start = |journal: &Journal| {

@@ -1,8 +1,8 @@
 //! The evidence found so far: each chunk once, with its grade. The pool neither searches nor emits
 //! events.
 
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
 
 use crate::Hit;
 use crate::answer::judge::Grade;
@@ -16,10 +16,8 @@ pub(super) struct Pool {
     /// The hits of each search with its weight, for the fusion. A widened chunk takes the position of
     /// the original.
     lists: Vec<(f32, Vec<Hit>)>,
-    /// IDs of chunks that the gate graded as not answering.
-    rejected: HashSet<String>,
-    /// IDs of chunks that it graded as answering, or perhaps answering.
-    accepted: HashSet<String>,
+    /// The gate's grades by the IDs of the chunks that it has read.
+    grades: HashMap<String, CragClass>,
     /// IDs of all chunks that were ever seen, with the tool that found each first.
     seen: HashMap<String, &'static str>,
 }
@@ -43,8 +41,7 @@ impl Pool {
     /// Accepts these hits whatever their grades.
     pub(super) fn pass(&mut self, hits: &[Hit]) {
         for hit in hits {
-            self.rejected.remove(&hit.chunk.id);
-            self.accepted.insert(hit.chunk.id.clone());
+            self.grades.insert(hit.chunk.id.clone(), CragClass::Correct);
         }
     }
 
@@ -60,11 +57,7 @@ impl Pool {
     /// Records the gate's grades.
     pub(super) fn grade(&mut self, hits: &[Hit], grades: &[Grade]) {
         for (hit, grade) in hits.iter().zip(grades) {
-            let graded = match grade.class {
-                CragClass::Incorrect => &mut self.rejected,
-                CragClass::Ambiguous | CragClass::Correct => &mut self.accepted,
-            };
-            graded.insert(hit.chunk.id.clone());
+            self.grades.insert(hit.chunk.id.clone(), grade.class);
         }
     }
 
@@ -73,8 +66,8 @@ impl Pool {
         if let Some(tool) = self.seen.get(chunk_id).copied() {
             self.seen.entry(wider.chunk.id.clone()).or_insert(tool);
         }
-        if self.accepted.contains(chunk_id) {
-            self.accepted.insert(wider.chunk.id.clone());
+        if let Some(class) = self.grades.get(chunk_id).copied() {
+            self.grades.insert(wider.chunk.id.clone(), class);
         }
         for (_, list) in &mut self.lists {
             // Two passages of one section become the same chunk: the first position counts.
@@ -89,14 +82,14 @@ impl Pool {
         }
     }
 
-    /// Returns the best hits, fused over all searches. Hits that the gate rejected are used only if
-    /// it accepted none: those that it did not read are no better.
+    /// Returns the best hits, fused over all searches. Hits that the gate rejected are used only if it
+    /// accepted no other: hits that it did not read are not better.
     pub(super) fn best(&self, limit: usize) -> Vec<Hit> {
         let all = fuse(&self.lists, usize::MAX);
-        let passes = |hit: &&Hit| !self.rejected.contains(&hit.chunk.id);
-        let mut best: Vec<Hit> = all.iter().filter(passes).cloned().collect();
-        let is_accepted = |hit: &Hit| self.accepted.contains(&hit.chunk.id);
-        if best.len() < all.len() && !best.iter().any(is_accepted) {
+        let class = |hit: &Hit| self.grades.get(&hit.chunk.id).copied();
+        let is_rejected = |hit: &Hit| class(hit) == Some(CragClass::Incorrect);
+        let mut best: Vec<Hit> = all.iter().filter(|hit| !is_rejected(hit)).cloned().collect();
+        if best.len() < all.len() && best.iter().all(|hit| class(hit).is_none()) {
             best = all;
         }
         if let [first, second, ..] = &mut best[..]

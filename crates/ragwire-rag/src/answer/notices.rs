@@ -4,7 +4,7 @@ use crate::Library;
 use crate::answer::generate::{NO_ANSWER, NO_DOCUMENTS};
 use crate::search::analyzer::{Language, Run, is_hangul, is_hiragana, is_katakana, runs};
 
-/// Stands for what is named.
+/// Where a notice has what it names.
 const NAMED: &str = "{}";
 
 /// The sentences of one language.
@@ -81,7 +81,7 @@ fn in_script(question: &str) -> Option<&'static Notices> {
     }
 }
 
-/// Returns the notices of a language, in English if there are none.
+/// Returns the notices of a language, otherwise in English.
 fn in_language(language: Language) -> &'static Notices {
     match language {
         Language::Danish => &DANISH,

@@ -46,7 +46,7 @@ const DUTCH: &str = "hoe wanneer waarom hoeveel welke welk waar wie wat kan kun 
     vinden lijst naam heet krijg krijgen krijgt doen doe bestaan bestaat soort soorten type document documenten \
     tekst definitie samenvatting vaak lang gebeurt informatie werkt";
 
-/// Returns the words of a language, separated by spaces; empty if there is no list.
+/// Returns the words of a language, separated by spaces; empty without a list.
 fn words(language: Language) -> &'static str {
     match language {
         Language::English => ENGLISH,
@@ -72,11 +72,8 @@ fn words(language: Language) -> &'static str {
 /// Returns whether a word in lower case only says that something is asked. In a language without a list,
 /// English ones do.
 pub(crate) fn only_asks(word: &str, language: Language) -> bool {
-    let words = match words(language) {
-        "" => ENGLISH,
-        words => words,
-    };
-    words.split_whitespace().any(|one| one == word)
+    let has_list = !words(language).is_empty();
+    is_asked_with(word, if has_list { language } else { Language::English })
 }
 
 /// Returns whether questions in this language are phrased with a word in lower case.

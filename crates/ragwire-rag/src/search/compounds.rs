@@ -10,7 +10,7 @@ pub(crate) const MAX_PARTS: usize = 4;
 /// The most words of a question that are cut: one word looks up to a few hundred words of the library.
 pub(crate) const MAX_COMPOUNDS: usize = 4;
 
-/// Returns what stands between the parts of the compounds of a language, or `None` for one that writes
+/// Returns what is between the parts of the compounds of a language, or `None` for one that writes
 /// them as separate words.
 pub(crate) fn links(language: Language) -> Option<&'static [&'static str]> {
     match language {

@@ -87,6 +87,17 @@ pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
     let asks_for_price = asks_for_price(question);
     let mut compounds = 0;
     let unseen = library.unseen_weight();
+    let is_new = |found: &[Term], stem: &String| {
+        found.len() < MAX_TERMS && found.iter().all(|seen| !seen.stems.contains(stem))
+    };
+    let weighted = |weight: f32, is_question_word: bool| {
+        let share = if is_question_word {
+            QUESTION_WORD_SHARE
+        } else {
+            1.0
+        };
+        share * (BASE_SHARE * unseen + weight)
+    };
     let languages = library.query_languages(question);
     let first = languages.first().copied().unwrap_or_default();
     let words: Vec<(Run<'_>, Vec<String>, Vec<String>)> = runs(question)
@@ -130,15 +141,17 @@ pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
             let parts = library.parts_of(word, first);
             if !parts.is_empty() {
                 for part in parts {
-                    if found.len() < MAX_TERMS && found.iter().all(|seen| !seen.stems.contains(&part.stem)) {
-                        found.push(Term {
-                            is_question_word: only_asks(&part.word, first),
-                            word: part.word,
-                            weight: BASE_SHARE * unseen + part.weight,
-                            stems: vec![part.stem],
-                            known: true,
-                        });
+                    if !is_new(&found, &part.stem) {
+                        continue;
                     }
+                    let is_question_word = only_asks(&part.word, first);
+                    found.push(Term {
+                        word: part.word,
+                        weight: weighted(part.weight, is_question_word),
+                        stems: vec![part.stem],
+                        known: true,
+                        is_question_word,
+                    });
                 }
                 continue;
             }
@@ -173,19 +186,14 @@ pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
                 None => (stem, weight),
             };
             let weight = same.iter().map(|(_, weight)| *weight).fold(weight, f32::min);
-            if found.len() < MAX_TERMS && found.iter().all(|seen| !seen.stems.contains(&stem)) {
-                let share = if is_question_word {
-                    QUESTION_WORD_SHARE
-                } else {
-                    1.0
-                };
+            if is_new(&found, &stem) {
                 let mut stems = vec![stem];
                 stems.extend(others.drain(..).map(|(other, _)| other));
                 stems.extend(same.into_iter().map(|(same, _)| same));
                 found.push(Term {
                     word,
                     stems,
-                    weight: share * (BASE_SHARE * unseen + weight),
+                    weight: weighted(weight, is_question_word),
                     known: weight < unseen,
                     is_question_word,
                 });

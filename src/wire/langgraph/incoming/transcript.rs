@@ -95,7 +95,7 @@ impl Run {
         if !is_current || chunks.is_none() {
             self.flush();
         }
-        // Messages without an ID are told apart by what was sent of them.
+        // Without an ID, a message of which nothing was sent is followed by another one.
         let sent = (self.current.characters, self.current.thought);
         let is_next = id.is_empty() && sent == (0, 0) && !self.current.has_calls;
         if !is_current || is_next {
