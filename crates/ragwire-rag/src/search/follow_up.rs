@@ -14,10 +14,15 @@ const MIN_OWN_TERMS: usize = 2;
 /// does not have, is understood alone: of 10,000 passages about 70 have such a word.
 const RARE_SHARE: f32 = 0.75;
 /// Words that refer to the conversation. `they` often means the authors of a document.
-const REFERRING: [&str; 15] = [
-    "it", "its", "them", "their", "that", "this", "those", "these", "he", "she", "his", "her", "there",
-    "one", "ones",
+const REFERRING: [&str; 13] = [
+    "it", "its", "them", "their", "that", "this", "those", "these", "he", "she", "his", "her", "ones",
 ];
+/// Words after which `one` refers to the conversation. Elsewhere it is a number: `readers of one turn`.
+const BEFORE_ONE: [&str; 8] = [
+    "which", "this", "that", "the", "another", "first", "second", "last",
+];
+/// Words beside `there` that make it refer to nothing: `is there a limit`.
+const BESIDE_THERE: [&str; 4] = ["is", "are", "was", "were"];
 /// Beginnings of a question that continues the previous one, in lower case.
 const CONTINUING: [&str; 8] = [
     "and ",
@@ -59,7 +64,7 @@ pub(crate) fn stand_alone(library: &Library, question: &str, earlier: &[ChatMess
 fn continued(library: &Library, question: &str, before: &str) -> Option<String> {
     let own = question_terms(library, question);
     let lower = question.trim().to_lowercase();
-    let refers = || lower.unicode_words().any(|word| REFERRING.contains(&word));
+    let refers = || refers(&lower);
     let continues = || CONTINUING.iter().any(|start| lower.starts_with(start));
     let significant = own.iter().filter(|term| !term.is_question_word).count();
     let unseen = library.unseen_weight();
@@ -92,6 +97,23 @@ fn continued(library: &Library, question: &str, before: &str) -> Option<String> 
     (!is_answered_alone()).then_some(whole)
 }
 
+/// Returns whether a question in lower case refers to the conversation.
+fn refers(question: &str) -> bool {
+    let words: Vec<&str> = question.unicode_words().collect();
+    words.iter().enumerate().any(|(at, word)| {
+        let before = at.checked_sub(1).and_then(|before| words.get(before)).copied();
+        let after = words.get(at + 1).copied();
+        match *word {
+            "one" => after.is_none() || before.is_some_and(|before| BEFORE_ONE.contains(&before)),
+            "there" => [before, after]
+                .into_iter()
+                .flatten()
+                .all(|word| !BESIDE_THERE.contains(&word)),
+            word => REFERRING.contains(&word),
+        }
+    })
+}
+
 /// Returns whether one of the first `most` passages for a query has a sentence with a word of the
 /// question and with the number, version or name that it asks for: “and how long did it train?” needs
 /// no word of the question before. `false` for a question that asks for none of these.
@@ -121,6 +143,22 @@ fn is_answered(library: &Library, question: &str, own: &[Term], query: &str, mos
 mod tests {
     use super::*;
     use crate::{LibraryLimits, ParseLimits, parse};
+
+    #[test]
+    fn a_number_and_what_exists_do_not_refer_to_the_conversation() {
+        for (question, wanted) in [
+            ("how many readers can follow one turn", false),
+            ("which one is faster", true),
+            ("how do i choose one?", true),
+            ("is there a limit on readers", false),
+            ("how many limits are there", false),
+            ("how do i get there", true),
+            ("how do i choose it", true),
+            ("how do readers follow", false),
+        ] {
+            assert_eq!(refers(question), wanted, "{question}");
+        }
+    }
 
     #[test]
     fn a_question_takes_what_it_lacks_from_the_questions_before() {
