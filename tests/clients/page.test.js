@@ -406,6 +406,9 @@ test("a long answer is followed until the reader scrolls up, and a button return
   assert.equal(await page.evaluate(() => scrollY), at, "the page stays where the reader is");
   await page.click("#latest");
   assert.ok((await distance()) <= 120);
+  await waitForAnswer("word145");
+  assert.ok((await distance()) <= 120, "the page follows again");
+  assert.ok(await page.locator("#latest").isHidden());
   await page.click("#stop");
   await state("stopped");
 });

@@ -8,7 +8,7 @@ import { element } from "./page/dom.js";
 import { load as loadLibrary, start as startLibrary } from "./page/library.js";
 import { showProgress } from "./page/ready.js";
 import * as remote from "./page/remote.js";
-import { atEnd, follow, jump } from "./page/scroll.js";
+import { atEnd, follow, jump, jumpToQuestion } from "./page/scroll.js";
 import * as settings from "./page/settings.js";
 import { showChats, startSide, toggle } from "./page/side.js";
 import { Turn } from "./page/turn.js";
@@ -151,7 +151,7 @@ function askQuestion(question, open = shown) {
   chats.save(chat);
   showChats(chat.id);
   const turn = new Turn(view);
-  jump();
+  jumpToQuestion();
   run(open, view, turn, () => turn.ask(body));
 }
 

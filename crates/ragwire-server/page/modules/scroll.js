@@ -11,7 +11,7 @@ const NEAR = 120;
 const AT_ONCE = 1000;
 
 let following = true;
-let jumped = 0;
+let asked = -AT_ONCE;
 
 const rest = () => document.documentElement.scrollHeight - innerHeight - scrollY;
 
@@ -20,16 +20,22 @@ export const atEnd = () => rest() <= NEAR;
 /** Scrolls to the end, and follows from now on. */
 export function jump() {
   following = true;
-  jumped = performance.now();
+  asked = -AT_ONCE;
   scrollTo({ top: document.documentElement.scrollHeight });
   show();
+}
+
+/** Scrolls to the question that was just asked; an answer that follows at once is shown from there on. */
+export function jumpToQuestion() {
+  jump();
+  asked = performance.now();
 }
 
 /** Scrolls to the end of the last turn if the reader was there. */
 export function follow(turn) {
   const end = scrollY + rest();
   const begin = scrollY + turn.getBoundingClientRect().top - header.offsetHeight;
-  if (following) scrollTo({ top: performance.now() - jumped < AT_ONCE ? Math.min(begin, end) : end });
+  if (following) scrollTo({ top: performance.now() - asked < AT_ONCE ? Math.min(begin, end) : end });
   show();
 }
 
