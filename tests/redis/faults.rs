@@ -144,7 +144,8 @@ async fn a_host_that_resumes_too_late_is_refused() {
     .await;
 }
 
-/// If the server loses data, the producer notices it at once, and readers within a lease.
+/// If the server loses data, the producer notices it when it renews its lease, and readers within a
+/// lease.
 #[tokio::test]
 async fn a_server_that_loses_data_fails_the_turn() {
     within(async {
@@ -183,6 +184,40 @@ async fn a_server_that_loses_data_fails_the_turn() {
                 Err(error) => assert_eq!(error.code(), elsewhere, "{command}"),
             }
             assert_eq!(here.stop(id, "alice").await, Ok(false));
+        }
+    })
+    .await;
+}
+
+/// If the server loses some frames of a turn, it still takes the next one. The turn ends when its host
+/// renews the lease, and no reader takes what follows the gap for the rest.
+#[tokio::test]
+async fn a_turn_that_has_lost_frames_on_the_server_ends() {
+    within(async {
+        let server = Server::new();
+        let (here, there, late) = (
+            server.journal().await,
+            server.journal().await,
+            server.journal().await,
+        );
+        let (sink, turn, id) = begun(journaled(&here)).await;
+        send(&there, &sink, id, 0, "a").await;
+        send(&there, &sink, id, 1, "b").await;
+        let reader = resume(&there, id, 0).await;
+        // The mirror has both frames.
+        let ahead = resume(&there, id, 2).await;
+        assert_eq!(
+            server.ask(&["XDEL", &format!("ragwire:{{{id}}}:frames"), "1-2"]),
+            ["1"]
+        );
+        sink.send("c").await.unwrap();
+        let whole = frames(turn).await;
+        assert_eq!(texts_and_end(&whole), (vec!["a", "b", "c"], "lost".to_owned()));
+        assert_eq!(frames(reader).await, whole);
+        assert_eq!(frames(ahead).await, whole[2..]);
+        match late.resume(id, "alice", 0).await {
+            Ok(turn) => assert_eq!(texts_and_end(&frames(turn).await), (vec!["a"], "lost".to_owned())),
+            Err(error) => assert_eq!(error, ResumeError::Lost),
         }
     })
     .await;
@@ -230,7 +265,7 @@ async fn a_reader_ahead_of_the_turns_own_host_gets_the_end_of_the_turn() {
         send(&there, &sink, id, 0, "a").await;
         // At once: the host renews its lease at any time.
         let script = "redis.call('XADD', KEYS[1], '1-2', 'f', ARGV[1]) redis.call('XADD', KEYS[1], '2-3', 'f', ARGV[2]) \
-            redis.call('HSET', KEYS[2], 'epoch', 2, 'next', 3, 'over', 1)";
+            redis.call('HSET', KEYS[2], 'epoch', 2, 'over', 1)";
         let [stream, hash] = ["frames", "turn"].map(|name| format!("ragwire:{{{id}}}:{name}"));
         let text = "{\"index\":1,\"text\":\"b\"}\n";
         let end = r#"{"index":2,"end":"failed","error":{"code":"interrupted","message":"It died.","recoverable":true},"metadata":{"citations":[],"tools_used":[]}}"#;

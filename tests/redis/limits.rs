@@ -49,6 +49,39 @@ async fn every_key_expires() {
     .await;
 }
 
+/// A frame costs the server one command. The script runs when a turn begins and ends, and when its
+/// lease is renewed.
+#[tokio::test]
+async fn a_frame_is_one_command() {
+    within(async {
+        let server = Server::new();
+        let options = server.options().lease(Duration::from_secs(60));
+        let here = Journal::redis(options, JournalLimits::default()).await.unwrap();
+        let (sink, turn, _) = begun(journaled(&here)).await;
+        let mut reader = turn.stream(&Ndjson::default());
+        server.ask(&["CONFIG", "RESETSTAT"]);
+        for at in 0..20 {
+            sink.send(format!("{at};")).await.unwrap();
+            // The server has acknowledged it.
+            assert!(reader.next().await.is_some());
+        }
+        sink.finish(Metadata::default()).unwrap();
+        while reader.next().await.is_some() {}
+        let calls = |command: &str| {
+            let statistics = server.ask(&["INFO", "commandstats"]);
+            let found = statistics.iter().find_map(|line| {
+                let (_, calls) = line.split_once(&format!("cmdstat_{command}:calls="))?;
+                calls.split(',').next()?.parse::<u64>().ok()
+            });
+            found.unwrap_or(0)
+        };
+        assert_eq!(calls("xadd"), 21);
+        // The first frame, which is sent again until the server knows the script, and the end.
+        assert!(calls("evalsha") <= 4, "{} calls", calls("evalsha"));
+    })
+    .await;
+}
+
 /// A turn that is silent for longer than a lease continues.
 #[tokio::test]
 async fn a_silent_turn_keeps_its_lease() {

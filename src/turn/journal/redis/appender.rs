@@ -2,14 +2,16 @@
 //! arrive while the server answers, share one request: for a hundred paced turns that is a tenth of
 //! the writes, reads and wake-ups.
 //!
-//! No append waits for a clock. One task sends while there is something to send, one request at a
-//! time: on an idle server an append leaves at once, and the busier the server is, the more share a
-//! request.
+//! One task sends while there is something to send, one request at a time. An append that is alone
+//! leaves at once. After a request with several appends, the next one leaves when enough of them wait
+//! or [`SPACING`] has passed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use redis::{Cmd, RedisResult};
-use tokio::sync::oneshot;
+use redis::{Cmd, RedisResult, Value, from_redis_value};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, timeout_at};
 
 use super::store::Store;
 use crate::redis::link::Request;
@@ -19,12 +21,67 @@ use crate::turn::spawn::spawn;
 /// time.
 const MAX_REQUEST_BYTES: usize = 1024 * 1024;
 
-/// The reply to one append: its status, and for how long other hosts have readers of the turn.
-pub(super) type Reply = (String, i64);
+/// The time from one request to the next while several appends share one. tokio's timers make it up to
+/// 2 ms. Of 100 paced turns, 10 then share a request instead of 3, for an eighth less processor time.
+const SPACING: Duration = Duration::from_micros(500);
+
+/// The number of appends that are not kept waiting: what a request costs by itself is little then.
+const ENOUGH: usize = 16;
+
+/// The command of one append.
+#[derive(Debug)]
+pub(super) enum Call {
+    /// The script.
+    Script(Cmd),
+    /// `XADD` of one frame.
+    Frame(Cmd),
+}
+
+/// The reply to one append.
+#[derive(Debug)]
+pub(super) enum Reply {
+    Script(ScriptReply),
+    /// The frame is stored.
+    Stored,
+}
+
+/// The reply of the script: its status, and for how long other hosts have readers of the turn.
+pub(super) type ScriptReply = (String, i64);
+
+/// What an append waits for.
+#[derive(Debug)]
+enum Expected {
+    Script,
+    EntryId,
+}
+
+impl Call {
+    fn into_command(self) -> (Cmd, Expected) {
+        match self {
+            Self::Script(command) => (command, Expected::Script),
+            Self::Frame(command) => (command, Expected::EntryId),
+        }
+    }
+}
+
+impl Expected {
+    /// Returns `None` if the stream of the frame does not exist.
+    fn read(&self, reply: Value) -> RedisResult<Option<Reply>> {
+        Ok(match (self, reply) {
+            (Self::Script, reply) => Some(Reply::Script(from_redis_value(reply)?)),
+            (Self::EntryId, Value::Nil) => None,
+            (Self::EntryId, _) => Some(Reply::Stored),
+        })
+    }
+}
 
 /// The appends that wait for the next request.
 #[derive(Debug, Default)]
-pub(super) struct Appender(Mutex<State>);
+pub(super) struct Appender {
+    state: Mutex<State>,
+    /// Wakes the task when [`ENOUGH`] appends wait.
+    enough: Notify,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -35,21 +92,31 @@ struct State {
 
 #[derive(Debug)]
 struct Append {
-    command: Cmd,
+    call: Call,
     bytes: usize,
     reply: oneshot::Sender<Reply>,
 }
 
 impl Appender {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds an append. Returns `false` if no task sends it: the caller starts one.
     fn add(&self, append: Append) -> bool {
         let mut state = self.lock();
         state.waiting.push(append);
+        if state.waiting.len() == ENOUGH {
+            self.enough.notify_one();
+        }
         std::mem::replace(&mut state.is_running, true)
+    }
+
+    /// Waits until there are enough appends for a request, or until `deadline`.
+    async fn gather(&self, deadline: Instant) {
+        if self.lock().waiting.len() < ENOUGH {
+            let _ = timeout_at(deadline, self.enough.notified()).await;
+        }
     }
 
     /// Takes the appends of the next request. If there are none, the task that asks has ended.
@@ -71,14 +138,10 @@ impl Appender {
 
 impl Store {
     /// Sends an append with those of other turns, once. Returns `None` if the server has not accepted
-    /// it or its reply was lost; the caller then sends it again, which an append allows.
-    pub(super) async fn append_with_others(self: &Arc<Self>, command: Cmd, bytes: usize) -> Option<Reply> {
+    /// it or its reply was lost; the caller then sends it again by the script, which an append allows.
+    pub(super) async fn append_with_others(self: &Arc<Self>, call: Call, bytes: usize) -> Option<Reply> {
         let (reply, received) = oneshot::channel();
-        let is_running = self.appender.add(Append {
-            command,
-            bytes,
-            reply,
-        });
+        let is_running = self.appender.add(Append { call, bytes, reply });
         if !is_running {
             let sending = Sending {
                 store: Arc::clone(self),
@@ -107,7 +170,11 @@ impl Sending {
                 self.has_ended = true;
                 return;
             }
+            let (count, sent_at) = (appends.len(), Instant::now());
             self.send(appends).await;
+            if count > 1 {
+                self.store.appender.gather(sent_at + SPACING).await;
+            }
         }
     }
 
@@ -116,16 +183,18 @@ impl Sending {
         let mut request = redis::Pipeline::with_capacity(appends.len());
         request.ignore_errors();
         let mut waiting = Vec::with_capacity(appends.len());
-        for Append { command, reply, .. } in appends {
+        for Append { call, reply, .. } in appends {
+            let (command, expected) = call.into_command();
             request.add_command(command);
-            waiting.push(reply);
+            waiting.push((expected, reply));
         }
-        let replies: RedisResult<Vec<RedisResult<Reply>>> =
+        let replies: RedisResult<Vec<RedisResult<Value>>> =
             self.store.link.request_once(Request::Commands(&request)).await;
-        for (waiting, reply) in waiting.into_iter().zip(replies.into_iter().flatten()) {
-            match reply {
+        for ((expected, waiting), reply) in waiting.into_iter().zip(replies.into_iter().flatten()) {
+            match reply.and_then(|reply| expected.read(reply)) {
                 // The turn may have been dropped meanwhile.
-                Ok(reply) => drop(waiting.send(reply)),
+                Ok(Some(reply)) => drop(waiting.send(reply)),
+                Ok(None) => tracing::debug!("redis does not have the turn of an append, which is repeated"),
                 Err(error) => tracing::debug!(%error, "redis has refused an append, which is repeated"),
             }
         }

@@ -42,7 +42,7 @@ impl TurnState {
     fn parse(id: TurnId, reply: &[Option<String>]) -> Option<Self> {
         let text = |at: usize| reply.get(at)?.as_deref();
         let number = |at: usize| text(at)?.parse::<u64>().ok();
-        let (next, base, is_finished) = (number(4)?, number(5)?, text(6)? == "1");
+        let (base, is_finished, next) = (number(4)?, text(5)? == "1", number(6)?);
         Some(Self {
             id,
             owner: text(0)?.to_owned(),

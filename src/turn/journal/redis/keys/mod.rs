@@ -1,7 +1,7 @@
 //! The names of the keys and the scripts that work on them.
 //!
 //! ```text
-//! ragwire:{<turn>}:turn    hash    owner, host, keep_alive, epoch, next, base, over
+//! ragwire:{<turn>}:turn    hash    owner, host, keep_alive, epoch, base, over, snapshot
 //! ragwire:{<turn>}:frames  stream  <epoch>-<index + 1>: f = the frame as a line of the wire `Ndjson`
 //! ragwire:{<turn>}:lease   string  exists while the producing host is alive
 //! ragwire:{<turn>}:readers string  exists while another host has a reader
@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Every key expires. The epoch is 1 while the producer writes. A host that ends the turn for a
-//! dead producer raises it to 2, so that the server refuses whatever the producer still sends.
+//! dead producer raises it to 2, so that the server refuses whatever the producer still sends: no
+//! entry is added before the newest one.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -31,10 +32,24 @@ pub(super) const MAX_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
 pub(super) const PRODUCER: u64 = 1;
 
 pub(super) static BEGIN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/begin.lua")));
-pub(super) static APPEND: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/append.lua")));
-pub(super) static TURN_STATE: LazyLock<Script> =
-    LazyLock::new(|| Script::new(include_str!("lua/turn_state.lua")));
-pub(super) static FENCE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/fence.lua")));
+pub(super) static APPEND: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(concat!(
+        include_str!("lua/next.lua"),
+        include_str!("lua/append.lua")
+    ))
+});
+pub(super) static TURN_STATE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(concat!(
+        include_str!("lua/next.lua"),
+        include_str!("lua/turn_state.lua")
+    ))
+});
+pub(super) static FENCE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(concat!(
+        include_str!("lua/next.lua"),
+        include_str!("lua/fence.lua")
+    ))
+});
 
 /// The keys of one turn.
 #[derive(Clone, Debug)]

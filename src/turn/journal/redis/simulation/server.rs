@@ -190,6 +190,13 @@ impl Server {
                 let found = found.map(|(entries, _)| entries.range(first..).take(most).map(entry).collect());
                 Reply::List(found.unwrap_or_default())
             }
+            // Only from the newest entry on.
+            "XREVRANGE" => {
+                let most = number(&args[4]) as usize;
+                let found = self.stream(&key)?;
+                let found = found.map(|(entries, _)| entries.iter().rev().take(most).map(entry).collect());
+                Reply::List(found.unwrap_or_default())
+            }
             "XREAD" => self.read(now, args)?,
             _ => return Err(format!("ERR unknown command '{name}'")),
         })
@@ -227,6 +234,13 @@ impl Server {
     }
 
     fn add(&mut self, now: Instant, key: &Bytes, args: &[Bytes]) -> Result<Reply, String> {
+        let args = match args {
+            [option, ..] if *option == b"NOMKSTREAM" && !self.keys.contains_key(key) => {
+                return Ok(Reply::Nil);
+            }
+            [option, rest @ ..] if *option == b"NOMKSTREAM" => rest,
+            args => args,
+        };
         let (most, args) = match &*args[0] {
             b"MAXLEN" => (number(&args[2]) as usize, &args[3..]),
             _ => (usize::MAX, args),
@@ -382,7 +396,10 @@ mod tests {
     async fn a_turn_with_a_lease_is_ended_by_no_other_host() {
         let (begin, fence) = (
             include_str!("../keys/lua/begin.lua"),
-            include_str!("../keys/lua/fence.lua"),
+            concat!(
+                include_str!("../keys/lua/next.lua"),
+                include_str!("../keys/lua/fence.lua")
+            ),
         );
         let (begun, mut server) = (Instant::now(), Server::new(Instant::now()));
         let arguments = ["alice", "host", "0", "id", "60000", "1000"];

@@ -24,16 +24,16 @@ local function expire()
   end
 end
 
-local head = redis.call('HMGET', turn, 'epoch', 'next', 'base', 'over')
+local head = redis.call('HMGET', turn, 'epoch', 'base', 'over')
 if not head[1] then
   return { 'lost', read }
 end
 if head[1] ~= epoch then
   return { 'fenced', read }
 end
-local next_index, kept_from = tonumber(head[2]), tonumber(head[3])
+local next, kept_from = next_index(frames), tonumber(head[2])
 
-if redis.call('XLEN', frames) ~= next_index - kept_from or next_index < first then
+if redis.call('XLEN', frames) ~= next - kept_from or next < first then
   if ARGV[7] == '' then
     return { 'missing', read }
   end
@@ -41,23 +41,22 @@ if redis.call('XLEN', frames) ~= next_index - kept_from or next_index < first th
   -- have the end. The frames that are missing before it stay missing.
   local higher = string.format('%.0f', tonumber(epoch) + 1)
   redis.call('XADD', frames, entry_id(higher, first), 'f', ARGV[7])
-  redis.call('HSET', turn, 'epoch', higher, 'next', string.format('%.0f', first + 1), 'over', '1')
+  redis.call('HSET', turn, 'epoch', higher, 'over', '1')
   redis.call('DEL', lease)
   expire()
   return { 'lost', read }
 end
-if next_index > first then
+if next > first then
   -- This batch, or this renewal, was applied before.
-  return { next_index >= first + count and 'ok' or 'lost', read }
+  return { next >= first + count and 'ok' or 'lost', read }
 end
-if head[4] == '1' then
+if head[3] == '1' then
   return { count == 0 and 'ok' or 'fenced', read }
 end
 
 for at = 1, count do
   redis.call('XADD', frames, entry_id(epoch, first + at - 1), 'f', ARGV[8 + at])
 end
-redis.call('HSET', turn, 'next', string.format('%.0f', first + count))
 if base > kept_from then
   redis.call('XTRIM', frames, 'MINID', '=', entry_id(epoch, base))
   redis.call('HSET', turn, 'base', string.format('%.0f', base), 'snapshot', ARGV[8])

@@ -7,7 +7,7 @@ if redis.call('EXISTS', turn) == 1 then
   return 'ok'
 end
 redis.call('HSET', turn, 'owner', ARGV[1], 'host', ARGV[2], 'keep_alive', ARGV[3],
-  'epoch', '1', 'next', '0', 'base', '0', 'over', '0')
+  'epoch', '1', 'base', '0', 'over', '0')
 redis.call('PEXPIRE', turn, ARGV[5])
 redis.call('SET', lease, '1', 'PX', ARGV[6])
 if lane ~= '' then
