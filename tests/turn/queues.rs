@@ -131,6 +131,36 @@ async fn a_body_knows_that_its_last_chunk_was_taken() {
     assert_eq!(ends, [("\x1da".to_owned(), false), (format!("b{DONE}"), true)]);
 }
 
+/// A server takes a number of pieces ahead of a client that reads nothing, whatever their length.
+#[tokio::test(start_paused = true)]
+async fn a_body_has_pieces_of_at_most_8_kib() {
+    use http_body_util::BodyExt;
+    let text: String = (0..3_000).map(|at| format!("{at:>9} ")).collect();
+    let turn = Turn::start({
+        let text = text.clone();
+        |sink: Sink| async move {
+            for piece in text.as_bytes().chunks(10_000) {
+                sink.send(std::str::from_utf8(piece).unwrap().to_owned()).await?;
+            }
+            Ok::<_, SendError>(Metadata::default())
+        }
+    });
+    let response = turn.commit().await.unwrap().respond(Framed::default());
+    let mut body: TurnBody = response.into_body();
+    let (mut lengths, mut whole, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+    while let Some(frame) = body.frame().await {
+        let piece = frame.unwrap().into_data().unwrap();
+        lengths.push(piece.len());
+        ends.push(http_body::Body::is_end_stream(&body));
+        whole.extend_from_slice(&piece);
+    }
+    assert_eq!(plain(&whole), format!("\x1d{text}{EMPTY}"));
+    assert!(lengths.iter().all(|length| *length <= 8 * 1024), "{lengths:?}");
+    assert!(lengths.contains(&(8 * 1024)), "{lengths:?}");
+    assert_eq!(ends.iter().filter(|ended| **ended).count(), 1);
+    assert_eq!(ends.last(), Some(&true));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_collected_turn_has_4_mib_of_text_and_10_000_events() {
     const MAX_TEXT: usize = 4 * 1024 * 1024;
