@@ -6,7 +6,7 @@ use crate::search::analyzer::Language;
 const ENGLISH: &str = "many much use used uses using tell explain describe give show please know mean means \
     could would find list name get got say says said us reach happen happens kind type long often documents \
     document text define definition summarise summarize summary overview meaning take takes took work works \
-    working";
+    working per via anywhere somewhere everywhere anyone anybody someone somebody anything something everything     everyone else ever actually already still yet just really properly correctly currently instead without     within upon handle";
 
 const FRENCH: &str = "comment quand pourquoi combien quel quelle quels quelles où quoi puis peut peux peuvent \
     dois doit doivent faut utiliser utilise utilisé expliquer explique expliquez décrire décris décrivez donner \
@@ -21,7 +21,8 @@ const GERMAN: &str = "wer wen wem wessen wann warum wieso weshalb wofür womit w
     bedeutung heißt versteht verstehen meint nutze nutzen benutze benutzen verwende verwenden verwendet finde \
     finden findet bekomme bekommen bekommt erhalte erhalten erhält bietet bieten gilt gelten beinhaltet \
     beinhalten umfasst läuft funktioniert passiert liste name art arten thema informationen information \
-    definition überblick zusammenfassung zusammenfassen dokument dokumente dokumenten text lange oft";
+    definition überblick zusammenfassung zusammenfassen dokument dokumente dokumenten text lange oft pro je \
+    irgendwo irgendwie irgendwas überhaupt eigentlich jemand jemandem jemanden schon bereits richtig genau";
 
 const SPANISH: &str = "cómo cuándo cuánto cuánta cuántos cuántas qué cuál cuáles dónde quién quiénes puedo \
     puede pueden debo debe hay usar usa utilizar utiliza explicar explica explique describir describe dar da \

@@ -55,6 +55,19 @@ async fn an_unknown_word_is_named() {
     );
 }
 
+/// Words such as "anywhere" say nothing about the subject, so it does not matter that no document has them.
+#[tokio::test]
+async fn an_unknown_word_without_a_subject_is_not_missing() {
+    let agent = Agent::lexical(birds());
+    for question in [
+        "Does the robin actually sing anywhere?",
+        "When does the robin still sing?",
+    ] {
+        let text = ask_default(&agent, question).await.text;
+        assert!(text.starts_with("A robin sings at dawn."), "{question}: {text}");
+    }
+}
+
 #[tokio::test]
 async fn a_review_has_the_texts_of_the_adr() {
     let agent = Agent::lexical(birds());
