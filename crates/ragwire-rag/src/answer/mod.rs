@@ -15,6 +15,7 @@ pub mod judge;
 pub(crate) mod lexicon;
 mod notices;
 pub(crate) mod rambling;
+pub(crate) mod refusal;
 mod render;
 pub(crate) mod steps;
 pub(crate) mod stream;

@@ -1,8 +1,9 @@
-//! What an answer without a model says in its own words, in the language of the question.
+//! What an answer says in its own words, in the language of the question.
 
-use crate::Library;
 use crate::answer::generate::{NO_ANSWER, NO_DOCUMENTS};
 use crate::search::analyzer::{Language, Run, is_hangul, is_hiragana, is_katakana, runs};
+use crate::search::lexical::Analyzer;
+use crate::{Hit, Library};
 
 /// Where a notice has what it names.
 const NAMED: &str = "{}";
@@ -28,6 +29,34 @@ pub(crate) struct Notices {
 }
 
 impl Notices {
+    pub(crate) const ALL: [&Self; 14] = [
+        &ENGLISH,
+        &DANISH,
+        &DUTCH,
+        &FRENCH,
+        &GERMAN,
+        &ITALIAN,
+        &NORWEGIAN,
+        &PORTUGUESE,
+        &RUSSIAN,
+        &SPANISH,
+        &SWEDISH,
+        &CHINESE,
+        &JAPANESE,
+        &KOREAN,
+    ];
+
+    /// Returns the notices for a question of which only these passages are known.
+    pub(crate) fn beside(analyzer: &Analyzer, question: &str, passages: &[Hit]) -> &'static Self {
+        let known = || {
+            let languages = passages.iter().map(|hit| analyzer.language(&hit.chunk.text));
+            languages.flatten().collect()
+        };
+        in_script(question)
+            .or_else(|| analyzer.language_of_question(question, known).map(in_language))
+            .unwrap_or(&ENGLISH)
+    }
+
     /// Returns the notices for a question.
     pub(crate) fn of(library: &Library, question: &str) -> &'static Self {
         match in_script(question) {

@@ -9,8 +9,9 @@ use super::prompt::{Fact, fitting, prompt};
 use crate::Hit;
 use crate::answer::figures::count;
 use crate::answer::generate::{
-    Fit, Generate, GenerateError, GenerateRequest, GeneratedAnswer, NO_ANSWER, citation, structured,
+    Fit, Generate, GenerateError, GenerateRequest, GeneratedAnswer, citation, structured,
 };
+use crate::answer::refusal;
 use crate::answer::stream::{Streamed, StreamedAnswer, stream_answer};
 use crate::models::{Boxed, LanguageModel, ModelError, Prompt};
 
@@ -90,7 +91,10 @@ impl FactWriter {
         let cited = cited.iter().filter_map(|one| self.facts[..shown].get(*one));
         let citations = cited.map(|fact| citation(&fact.hit, fact.quote.clone(), request.tool));
         let mut generated = GeneratedAnswer::answered(citations.collect()).text(filter.text());
-        generated.answered = !filter.text().trim().is_empty() && filter.text().trim() != NO_ANSWER;
+        let text = filter.text();
+        let refuses = refusal::is_prescribed(text) || refusal::begins_like_one(text);
+        let is_cited = !generated.citations.is_empty();
+        generated.answered = !text.trim().is_empty() && (is_cited || !refuses);
         generated.trimmed_triples = count(self.facts.len() - shown);
         generated.unknown_citations = filter.unknown();
         generated.cut_short = answer.is_cut_short;

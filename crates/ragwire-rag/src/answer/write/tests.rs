@@ -68,6 +68,31 @@ fn instructions_follow_the_rules() {
     assert!(!instructions.contains("<|"), "{instructions}");
 }
 
+/// A model answers in the language of the question, so it is told how to refuse in it.
+#[test]
+fn the_rules_end_with_the_refusal_in_the_language_of_the_question() {
+    let context = hits(&["Das Rotkehlchen singt in der Dämmerung, und die Eule jagt in der Nacht."]);
+    let writer = Writer::new(Arc::new(Scripted::new([])));
+    for (question, refusal) in [
+        (
+            "Wann singt das Rotkehlchen?",
+            "Die Dokumente beantworten diese Frage nicht.",
+        ),
+        (
+            "Quand est-ce que le rouge-gorge chante dans la forêt ?",
+            "Les documents ne répondent pas à cette question.",
+        ),
+        ("知更鸟什么时候唱歌?", "文档没有回答这个问题。"),
+        ("When does the robin sing?", NO_ANSWER),
+    ] {
+        let request = GenerateRequest::new(question, &context, "hybrid_search");
+        let prompt = writer.prompt(&Cut { request, dropped: 0 });
+        let rules = &prompt.messages[0].content;
+        assert!(rules.ends_with(refusal), "{question}: {rules}");
+        assert_eq!(rules.strip_suffix(refusal), ANSWER_RULES.strip_suffix(NO_ANSWER));
+    }
+}
+
 #[tokio::test]
 async fn a_schema_gives_json_in_which_brackets_are_not_citations() {
     let schema = serde_json::json!({"type": "array"});
@@ -215,6 +240,21 @@ async fn a_refusal_has_no_citations() {
             true,
         ),
         ("At dawn.", "At dawn.", true),
+        (
+            "Die Dokumente beantworten diese Frage nicht.",
+            "Die Dokumente beantworten diese Frage nicht.",
+            false,
+        ),
+        (
+            "I'm sorry, but I can't help with that request.",
+            "I'm sorry, but I can't help with that request.",
+            false,
+        ),
+        (
+            "Sorry to wake you: they sing at dawn [1].",
+            "Sorry to wake you: they sing at dawn [1].",
+            true,
+        ),
     ] {
         let (sent, generated) = answer(&[written]).await;
         assert_eq!(
