@@ -155,11 +155,7 @@ async fn a_server_that_loses_data_fails_the_turn() {
             ("DEL frames", "lost"),
         ] {
             let server = Server::new();
-            let (here, there, late) = (
-                server.journal().await,
-                server.journal().await,
-                server.journal().await,
-            );
+            let (here, there, late) = server.journals().await;
             let (sink, turn, id) = begun(journaled(&here)).await;
             send(&there, &sink, id, 0, "a").await;
             send(&there, &sink, id, 1, "b").await;
@@ -195,11 +191,7 @@ async fn a_server_that_loses_data_fails_the_turn() {
 async fn a_turn_that_has_lost_frames_on_the_server_ends() {
     within(async {
         let server = Server::new();
-        let (here, there, late) = (
-            server.journal().await,
-            server.journal().await,
-            server.journal().await,
-        );
+        let (here, there, late) = server.journals().await;
         let (sink, turn, id) = begun(journaled(&here)).await;
         send(&there, &sink, id, 0, "a").await;
         send(&there, &sink, id, 1, "b").await;

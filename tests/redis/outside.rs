@@ -54,11 +54,7 @@ async fn only_the_owner_finds_a_turn_on_any_host() {
 async fn a_stop_from_a_third_host_ends_all_readers() {
     within(async {
         let server = Server::new();
-        let (here, there, third) = (
-            server.journal().await,
-            server.journal().await,
-            server.journal().await,
-        );
+        let (here, there, third) = server.journals().await;
         let (sink, turn, id) = begun(journaled(&here)).await;
         send(&there, &sink, id, 0, "a").await;
         let readers = [

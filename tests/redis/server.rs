@@ -74,6 +74,11 @@ impl Server {
         self.journal_within(JournalLimits::default()).await
     }
 
+    /// Opens the journals of three hosts.
+    pub(crate) async fn journals(&self) -> (Journal, Journal, Journal) {
+        (self.journal().await, self.journal().await, self.journal().await)
+    }
+
     pub(crate) async fn journal_within(&self, limits: JournalLimits) -> Journal {
         Journal::redis(self.options(), limits).await.unwrap()
     }

@@ -14,11 +14,7 @@ use crate::journals::{acts, bytes, check, encoded, end, show, turns, wires};
 async fn from_every_index_on_every_wire_and_host() {
     within(async {
         let server = Server::new();
-        let (here, there, late) = (
-            server.journal().await,
-            server.journal().await,
-            server.journal().await,
-        );
+        let (here, there, late) = server.journals().await;
         let wires = wires();
         for (items, ends) in turns() {
             let (sink, turn, id) = begun(journaled(&here)).await;
@@ -99,11 +95,7 @@ async fn the_journal_behaves_like_a_vector() {
 async fn a_fast_turn_is_the_same_on_every_host() {
     within(async {
         let server = Server::new();
-        let (here, there, third) = (
-            server.journal().await,
-            server.journal().await,
-            server.journal().await,
-        );
+        let (here, there, third) = server.journals().await;
         let (sink, turn, id) = begun(journaled(&here)).await;
         let mut readers = Vec::new();
         for journal in [&here, &there, &there, &third] {

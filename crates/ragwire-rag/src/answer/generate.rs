@@ -10,10 +10,10 @@ use crate::search::meaning::Meaning;
 use crate::{DocumentFilter, Hit};
 use ragwire::{Citation, Metadata, SendError, Sink, Usage};
 
-/// The text of an answer that the documents do not contain. Without a model it is in the language of the
-/// question.
+/// What an answer says if the documents do not contain one: the English sentence. It is said in the language of
+/// the question.
 pub const NO_ANSWER: &str = "The documents do not answer this question.";
-/// The text of an answer from an empty library. Without a model it is in the language of the question.
+/// What an answer from an empty library says, in English. It is said in the language of the question.
 pub const NO_DOCUMENTS: &str = "There are no documents to answer from yet.";
 
 /// A question and the evidence to answer it from.

@@ -29,6 +29,7 @@ pub(crate) struct Notices {
 }
 
 impl Notices {
+    /// Those of every language.
     pub(crate) const ALL: [&Self; 14] = [
         &ENGLISH,
         &DANISH,

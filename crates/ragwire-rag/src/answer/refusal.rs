@@ -2,8 +2,8 @@
 
 use crate::answer::notices::Notices;
 
-/// How models begin a refusal in words of their own, in lower case and without punctuation. An answer may begin so
-/// as well ("Unfortunately not: …"), so this says little about a text that a passage supports.
+/// How models begin a refusal in words of their own, in lower case. An answer may begin so as well
+/// ("Unfortunately not: …"), so only a text that no passage supports is one.
 const BEGINNINGS: &[&str] = &[
     "sorry",
     "i'm sorry",
@@ -34,9 +34,11 @@ const BEGINNINGS: &[&str] = &[
     "es tut mir leid",
     "leider",
     "ich weiß nicht",
-    "ich kann",
+    "ich kann dazu",
+    "ich kann diese frage",
+    "ich kann leider",
     "dazu steht nichts",
-    "dazu enthalten",
+    "dazu enthalten die",
     "in den dokumenten steht nichts",
     "die dokumente enthalten kein",
     "die quellen enthalten kein",
@@ -72,8 +74,10 @@ const BEGINNINGS: &[&str] = &[
     "het spijt me",
     "helaas",
     "ik weet het niet",
-    "ik kan",
-    "de bronnen",
+    "ik kan deze vraag",
+    "ik kan niet",
+    "de bronnen beantwoorden",
+    "de bronnen bevatten geen",
 ];
 
 /// Returns whether a text begins with the sentence that the instructions prescribe for a refusal, in one of the

@@ -1,5 +1,5 @@
 //! Words that questions are phrased with, by language, in addition to the index's stop words. They
-//! express that something is asked, but not what.
+//! express that something is asked, but not what, or have no subject, such as `anywhere`.
 
 use crate::search::analyzer::Language;
 

@@ -9,7 +9,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redis::{Cmd, RedisResult, Value, from_redis_value};
+use redis::{Cmd, FromRedisValue, RedisResult, Value, from_redis_value};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout_at};
 
@@ -28,53 +28,6 @@ const SPACING: Duration = Duration::from_micros(500);
 /// The number of appends that are not kept waiting: what a request costs by itself is little then.
 const ENOUGH: usize = 16;
 
-/// The command of one append.
-#[derive(Debug)]
-pub(super) enum Call {
-    /// The script.
-    Script(Cmd),
-    /// `XADD` of one frame.
-    Frame(Cmd),
-}
-
-/// The reply to one append.
-#[derive(Debug)]
-pub(super) enum Reply {
-    Script(ScriptReply),
-    /// The frame is stored.
-    Stored,
-}
-
-/// The reply of the script: its status, and for how long other hosts have readers of the turn.
-pub(super) type ScriptReply = (String, i64);
-
-/// What an append waits for.
-#[derive(Debug)]
-enum Expected {
-    Script,
-    EntryId,
-}
-
-impl Call {
-    fn into_command(self) -> (Cmd, Expected) {
-        match self {
-            Self::Script(command) => (command, Expected::Script),
-            Self::Frame(command) => (command, Expected::EntryId),
-        }
-    }
-}
-
-impl Expected {
-    /// Returns `None` if the stream of the frame does not exist.
-    fn read(&self, reply: Value) -> RedisResult<Option<Reply>> {
-        Ok(match (self, reply) {
-            (Self::Script, reply) => Some(Reply::Script(from_redis_value(reply)?)),
-            (Self::EntryId, Value::Nil) => None,
-            (Self::EntryId, _) => Some(Reply::Stored),
-        })
-    }
-}
-
 /// The appends that wait for the next request.
 #[derive(Debug, Default)]
 pub(super) struct Appender {
@@ -92,9 +45,9 @@ struct State {
 
 #[derive(Debug)]
 struct Append {
-    call: Call,
+    command: Cmd,
     bytes: usize,
-    reply: oneshot::Sender<Reply>,
+    reply: oneshot::Sender<Value>,
 }
 
 impl Appender {
@@ -139,9 +92,17 @@ impl Appender {
 impl Store {
     /// Sends an append with those of other turns, once. Returns `None` if the server has not accepted
     /// it or its reply was lost; the caller then sends it again by the script, which an append allows.
-    pub(super) async fn append_with_others(self: &Arc<Self>, call: Call, bytes: usize) -> Option<Reply> {
+    pub(super) async fn append_with_others<T: FromRedisValue>(
+        self: &Arc<Self>,
+        command: Cmd,
+        bytes: usize,
+    ) -> Option<T> {
         let (reply, received) = oneshot::channel();
-        let is_running = self.appender.add(Append { call, bytes, reply });
+        let is_running = self.appender.add(Append {
+            command,
+            bytes,
+            reply,
+        });
         if !is_running {
             let sending = Sending {
                 store: Arc::clone(self),
@@ -149,7 +110,7 @@ impl Store {
             };
             spawn(sending.run(), tracing::Span::none());
         }
-        received.await.ok()
+        from_redis_value(received.await.ok()?).ok()
     }
 }
 
@@ -183,18 +144,16 @@ impl Sending {
         let mut request = redis::Pipeline::with_capacity(appends.len());
         request.ignore_errors();
         let mut waiting = Vec::with_capacity(appends.len());
-        for Append { call, reply, .. } in appends {
-            let (command, expected) = call.into_command();
+        for Append { command, reply, .. } in appends {
             request.add_command(command);
-            waiting.push((expected, reply));
+            waiting.push(reply);
         }
         let replies: RedisResult<Vec<RedisResult<Value>>> =
             self.store.link.request_once(Request::Commands(&request)).await;
-        for ((expected, waiting), reply) in waiting.into_iter().zip(replies.into_iter().flatten()) {
-            match reply.and_then(|reply| expected.read(reply)) {
+        for (waiting, reply) in waiting.into_iter().zip(replies.into_iter().flatten()) {
+            match reply {
                 // The turn may have been dropped meanwhile.
-                Ok(Some(reply)) => drop(waiting.send(reply)),
-                Ok(None) => tracing::debug!("redis does not have the turn of an append, which is repeated"),
+                Ok(reply) => drop(waiting.send(reply)),
                 Err(error) => tracing::debug!(%error, "redis has refused an append, which is repeated"),
             }
         }

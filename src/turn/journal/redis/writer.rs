@@ -8,7 +8,6 @@ use bytes::BytesMut;
 use redis::Cmd;
 use tokio::time::Instant;
 
-use super::appender::{Call, Reply, ScriptReply};
 use super::keys::{self, Keys, PRODUCER, millis};
 use super::store::Store;
 use crate::failure::Failure;
@@ -26,6 +25,9 @@ const MIN_KEEP: Duration = Duration::from_secs(1);
 
 /// About how long a call is besides its frames: keys, numbers and the ID.
 const CALL_BYTES: usize = 512;
+
+/// The reply of the script: its status, and for how long other hosts have readers of the turn.
+type ScriptReply = (String, i64);
 
 /// The status of an append that has stored its frames.
 const OK: &str = "ok";
@@ -132,20 +134,21 @@ impl Writer {
             lost_end: BytesMut::new(),
             batch,
         };
-        let (call, bytes) = match batch {
-            [record] if !renews && !has_dropped => self.frame(record),
+        let reply = match batch {
+            [record] if !renews && !has_dropped => {
+                let (add, bytes) = self.frame(record);
+                let id: Option<Option<String>> = self.store.append_with_others(add, bytes).await;
+                // There is no ID if the stream is gone.
+                if id.flatten().is_some() {
+                    self.next += 1;
+                    return Ok(());
+                }
+                None
+            }
             _ => {
                 let (call, bytes) = self.script(&append);
-                (Call::Script(call), bytes)
+                self.store.append_with_others(call, bytes).await
             }
-        };
-        let reply = match self.store.append_with_others(call, bytes).await {
-            Some(Reply::Stored) => {
-                self.next += 1;
-                return Ok(());
-            }
-            Some(Reply::Script(reply)) => Some(reply),
-            None => None,
         };
         // On the heap, because most appends end before this.
         Box::pin(self.conclude(append, reply)).await
@@ -192,8 +195,8 @@ impl Writer {
     /// Encodes the command that only stores the next frame, for the server a fifth of the script's
     /// cost. It stores nothing if another host has ended the turn, because the ID is not the newest one
     /// then, and nothing if the stream is gone. Whether earlier frames are missing is found by the
-    /// script, when the lease is renewed or the turn ends.
-    fn frame(&self, record: &Record) -> (Call, usize) {
+    /// script, when the lease is renewed or the turn ends. Also returns about how long the command is.
+    fn frame(&self, record: &Record) -> (Cmd, usize) {
         let mut line = BytesMut::new();
         // Cannot fail: the queue has checked every event before.
         let _ = record.encode(&mut line_encoder(self.next), &mut line);
@@ -205,7 +208,7 @@ impl Writer {
             .arg(keys::entry_id(PRODUCER, self.next))
             .arg("f")
             .arg(&line[..]);
-        (Call::Frame(add), bytes)
+        (add, bytes)
     }
 
     /// Encodes the call of the script, and returns about how long it is.
