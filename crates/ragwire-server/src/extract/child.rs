@@ -1,8 +1,9 @@
 //! The process that reads documents.
 //!
-//! On stdin it gets one document after another: the lengths of its name and of its content as 8
-//! bytes each, and both. To stdout it writes for each [`SEPARATOR`], the length of the outcome as 8
-//! bytes, and the outcome as JSON. Numbers are little-endian.
+//! To stdout it writes [`SEPARATOR`] once it runs. On stdin it gets one document after another: the
+//! lengths of its name and of its content as 8 bytes each, and both. For each it writes
+//! [`SEPARATOR`], the length of the outcome as 8 bytes, and the outcome as JSON. Numbers are
+//! little-endian.
 //!
 //! It ends when stdin does, when no document comes for a while, and when a document left it with
 //! much memory in use.
@@ -19,7 +20,6 @@ use super::{ExtractError, Outcome, SEPARATOR};
 /// The longest name that is read, in bytes. Those of the library are far shorter.
 const MAX_NAME_BYTES: u64 = 64 << 10;
 /// A process that uses more memory after a document ends. A new one needs a tenth of it.
-#[cfg(target_os = "linux")]
 const MAX_RESIDENT_BYTES: u64 = 64 << 20;
 /// The largest file that a program may write, at least: a drawn page.
 #[cfg(unix)]
@@ -62,7 +62,7 @@ pub fn child(options: &ChildOptions) -> ExitCode {
 fn become_program(options: &ChildOptions, program: &OsStr, arguments: &[OsString]) -> std::io::Result<()> {
     use std::os::unix::process::CommandExt;
     // Such programs copy their input into a file without a name.
-    confine(options, options.max_file.max(MIN_PROGRAM_FILE) as u64)?;
+    confine(options.max_memory, options.max_file.max(MIN_PROGRAM_FILE) as u64)?;
     allow_seconds(options.max_seconds)?;
     Err(Command::new(program).args(arguments).exec())
 }
@@ -75,8 +75,11 @@ fn become_program(_options: &ChildOptions, program: &OsStr, arguments: &[OsStrin
 
 fn serve(options: &ChildOptions) -> std::io::Result<()> {
     let (mut input, mut output) = pipes()?;
-    // The process writes no files.
-    confine(options, 0)?;
+    // The process writes no files. What it has mapped so far is not for documents: the libraries of a
+    // GPU alone take more than the limit.
+    let mapped = memory().map_or(0, |memory| memory.mapped);
+    confine(options.max_memory.saturating_add(mapped), 0)?;
+    output.write_all(&[SEPARATOR])?;
     let mut limits = ParseLimits::default();
     limits.max_file_bytes = options.max_file;
     while next(&input)? {
@@ -179,22 +182,39 @@ fn next(_input: &File) -> std::io::Result<bool> {
 /// Returns whether the process may read a further document. Where its memory is not known, and
 /// where parsers can print into the replies, it reads one only.
 fn stays() -> bool {
-    #[cfg(target_os = "linux")]
-    {
-        let pages = std::fs::read_to_string("/proc/self/statm").ok();
-        let resident = pages.and_then(|pages| pages.split(' ').nth(1)?.parse::<u64>().ok());
-        resident.is_some_and(|pages| pages * rustix::param::page_size() as u64 <= MAX_RESIDENT_BYTES)
-    }
-    #[cfg(not(target_os = "linux"))]
-    false
+    memory().is_some_and(|memory| memory.resident <= MAX_RESIDENT_BYTES)
+}
+
+/// The memory of this process, in bytes.
+struct Memory {
+    /// Addresses that are in use, with those of files.
+    mapped: u64,
+    resident: u64,
+}
+
+#[cfg(target_os = "linux")]
+fn memory() -> Option<Memory> {
+    let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let mut bytes = pages
+        .split(' ')
+        .map_while(|pages| Some(pages.parse::<u64>().ok()? * rustix::param::page_size() as u64));
+    Some(Memory {
+        mapped: bytes.next()?,
+        resident: bytes.next()?,
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn memory() -> Option<Memory> {
+    None
 }
 
 /// Limits the resources of this process before it reads the first byte.
 #[cfg(unix)]
-fn confine(options: &ChildOptions, max_file: u64) -> std::io::Result<()> {
+fn confine(max_memory: u64, max_file: u64) -> std::io::Result<()> {
     use rlimit::Resource;
     for (resource, most) in [
-        (Resource::AS, options.max_memory),
+        (Resource::AS, max_memory),
         (Resource::FSIZE, max_file),
         // A core dump would contain the document.
         (Resource::CORE, 0),
@@ -206,7 +226,7 @@ fn confine(options: &ChildOptions, max_file: u64) -> std::io::Result<()> {
 
 #[cfg(not(unix))]
 #[expect(clippy::unnecessary_wraps, reason = "the unix one can fail")]
-fn confine(_options: &ChildOptions, _max_file: u64) -> std::io::Result<()> {
+fn confine(_max_memory: u64, _max_file: u64) -> std::io::Result<()> {
     Ok(())
 }
 

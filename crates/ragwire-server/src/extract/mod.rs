@@ -13,6 +13,7 @@ mod child;
 pub(crate) mod ocr;
 mod worker;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,9 +38,12 @@ pub use ocr::OcrError;
 const MAX_OUTPUT_BYTES: u64 = 128 << 20;
 /// Documents that one process reads. What a parser leaks is bounded by it.
 const MAX_DOCUMENTS: u32 = 1_000;
-/// Begins a reply. Nothing else is written to the same pipe where a process reads more than one
-/// document.
+/// Begins a reply, and says that a process has started. Nothing else is written to the same pipe
+/// where a process reads more than one document.
 const SEPARATOR: u8 = 0x1e;
+/// What a process keeps of the environment: where its shared libraries are, such as those of a build
+/// with the feature `llama-dynamic`.
+const LOADER_VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"];
 
 /// Starts the processes. Clones share the limit on their number.
 #[derive(Clone, Debug)]
@@ -209,7 +213,8 @@ impl Extractor {
         }
     }
 
-    /// Returns this program as a process that limits itself, with pipes and without the environment.
+    /// Returns this program as a process that limits itself, with pipes and without the environment
+    /// except [`LOADER_VARIABLES`].
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command
@@ -223,7 +228,7 @@ impl Extractor {
             .stderr(Stdio::null())
             .kill_on_drop(true);
         #[cfg(unix)]
-        command.env_clear();
+        command.env_clear().envs(variables(&LOADER_VARIABLES));
         // The allocator would reserve a gigabyte before the process limits its memory.
         command.env("MIMALLOC_DISALLOW_ARENA_ALLOC", "1");
         command
@@ -239,7 +244,9 @@ impl Extractor {
             }
         }
         self.started.fetch_add(1, Ordering::Relaxed);
-        let mut worker = Worker::start(self).map_err(|error| ExtractError::failed("start", &error))?;
+        let mut worker = Worker::start(self)
+            .await
+            .map_err(|error| ExtractError::failed("start", &error))?;
         let reply = worker.read(name, bytes).await?;
         self.outcome(worker, reply)
     }
@@ -275,4 +282,11 @@ impl Extractor {
     fn idle(&self) -> MutexGuard<'_, Vec<Worker>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns these variables of the environment, if they are set.
+fn variables(names: &'static [&'static str]) -> impl Iterator<Item = (&'static str, OsString)> {
+    names
+        .iter()
+        .filter_map(|name| std::env::var_os(name).map(|value| (*name, value)))
 }

@@ -5,7 +5,6 @@
 //! the environment, with limits on time, memory and output. They get everything through pipes.
 
 use std::collections::HashSet;
-use std::ffi::OsString;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -213,10 +212,7 @@ impl Extractor {
     async fn run(&self, program: &str, arguments: &[&str], input: &[u8], max_output: u64) -> Option<Vec<u8>> {
         let mut command = self.command();
         command.args(["--", program]).args(arguments);
-        command.envs(VARIABLES.iter().filter_map(|name| {
-            let value: OsString = std::env::var_os(name)?;
-            Some((name, value))
-        }));
+        command.envs(super::variables(&VARIABLES));
         // Its threads would only wait for each other.
         command.env("OMP_THREAD_LIMIT", "1");
         let ran = async {

@@ -28,17 +28,23 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn start(extractor: &Extractor) -> std::io::Result<Self> {
+    /// Starts a process and waits until it runs. One that cannot is no document's fault.
+    pub(super) async fn start(extractor: &Extractor) -> std::io::Result<Self> {
         let mut process = extractor.command().spawn()?;
         let (Some(stdin), Some(stdout)) = (process.stdin.take(), process.stdout.take()) else {
             unreachable!("both are piped")
         };
-        Ok(Self {
+        let mut worker = Self {
             process,
             stdin,
             stdout: BufReader::new(stdout),
             documents: 0,
-        })
+        };
+        if worker.pass_separator().await? {
+            return Ok(worker);
+        }
+        let status = worker.process.wait().await?;
+        Err(std::io::Error::other(format!("it ended before it could read: {status}")))
     }
 
     /// Returns how many documents it has got.
@@ -71,20 +77,27 @@ impl Worker {
         self.stdin.flush().await
     }
 
-    /// Returns `None` if the process ended without a whole reply.
-    async fn receive(&mut self) -> std::io::Result<Option<Reply>> {
+    /// Reads up to and including the next separator. Returns `false` if the process ended before it.
+    async fn pass_separator(&mut self) -> std::io::Result<bool> {
         // Where stdout could not be redirected, a parser may have printed before the reply.
         loop {
             let buffered = self.stdout.fill_buf().await?;
             if buffered.is_empty() {
-                return Ok(None);
+                return Ok(false);
             }
             let at = buffered.iter().position(|byte| *byte == SEPARATOR);
             let length = buffered.len();
             self.stdout.consume(at.map_or(length, |at| at + 1));
             if at.is_some() {
-                break;
+                return Ok(true);
             }
+        }
+    }
+
+    /// Returns `None` if the process ended without a whole reply.
+    async fn receive(&mut self) -> std::io::Result<Option<Reply>> {
+        if !self.pass_separator().await? {
+            return Ok(None);
         }
         let Some(length) = whole(self.stdout.read_u64_le().await)? else {
             return Ok(None);

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use ragwire_rag::{Library, LibraryLimits};
-use ragwire_server::extract::Extractor;
+use ragwire_server::extract::{ExtractErrorKind, Extractor};
 use ragwire_server::ingest::{Folders, Summary, watch};
 use ragwire_server::originals::{Originals, Place};
 use ragwire_server::settings::Settings;
@@ -249,4 +250,31 @@ async fn one_process_reads_many_documents_and_is_replaced_after_a_crash() {
         Ok("After the crash.".to_owned())
     );
     assert_eq!(extractor.started(), 2);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_process_that_cannot_start_is_not_the_documents_fault() {
+    // It ends at once, as a program does whose shared libraries are missing.
+    let extractor = Extractor::new("/bin/false".into(), &Settings::default());
+    let read = extractor.extract("a.md", Bytes::from_static(b"A text.")).await;
+    let error = read.unwrap_err();
+    assert_eq!(error.code, "extract_failed");
+    assert_eq!(error.kind, ExtractErrorKind::Internal);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_limit_of_memory_is_for_the_document() {
+    // Far less than the program and its libraries have mapped, and enough for a short text.
+    let settings = Settings {
+        extract_memory: Size(16 << 20),
+        ..Settings::default()
+    };
+    let extractor = Extractor::new(env!("CARGO_BIN_EXE_ragwire-server").into(), &settings);
+    let read = extractor.extract("a.md", Bytes::from_static(b"A text.")).await;
+    assert_eq!(read.unwrap().blocks[0].text, "A text.");
+    let long = "A sentence of a long text. ".repeat(1 << 20);
+    let read = extractor.extract("a.md", Bytes::from(long)).await;
+    assert_eq!(read.unwrap_err().code, "extract_died");
 }
