@@ -36,7 +36,6 @@ use crate::answer::extractive::Extractive;
 use crate::answer::generate::Generate;
 use crate::answer::judge::{Judge, LexicalJudge};
 use crate::models::{ChatMessage, Rank};
-use crate::search::meaning::Zero;
 use crate::search::store::{MemoryStore, Vectors};
 use ragwire::event::Mode;
 use ragwire::{Metadata, Sink};
@@ -201,8 +200,6 @@ struct Parts {
     graph: Option<GraphTraverse>,
     cache: Option<Arc<SemanticCache>>,
     budget: Budget,
-    /// What the embedder of `tools` finds unrelated.
-    zero: Zero,
 }
 
 /// The whole pipeline. Clones share its parts.
@@ -256,7 +253,6 @@ impl Agent {
                 graph: None,
                 cache: None,
                 budget: Budget::default(),
-                zero: Zero::new(),
                 words: words(&library),
                 library,
                 tools,

@@ -14,7 +14,7 @@ use crate::models::{Embed, ModelError, Side, dot};
 pub(crate) const MAX_TEXTS: usize = 96;
 /// Texts about nothing in particular. How similar an embedder finds them to a question is its zero:
 /// near 0 for some models, 0.7 for others.
-const UNRELATED: [&str; 6] = [
+pub(crate) const UNRELATED: [&str; 6] = [
     "Yesterday my neighbour painted her old garden fence green.",
     "Bring two onions, a lemon and some bread from the market.",
     "The train to the coast was late because of heavy snow.",
@@ -24,12 +24,32 @@ const UNRELATED: [&str; 6] = [
 ];
 /// The nearness from which on a text answers, and from which on it may; see docs/decisions/answer.md.
 pub(crate) const ANSWERS: f32 = 0.5;
+/// The same for a sentence that is quoted as the answer.
+pub(crate) const SENTENCE_ANSWERS: f32 = 0.6;
 pub(crate) const IS_NEAR: f32 = 0.35;
 /// Below this a passage may answer at most, whatever words it has.
 pub(crate) const IS_FAR: f32 = 0.05;
 
-/// The vectors of the unrelated texts, which are computed once.
-pub(crate) type Zero = OnceCell<Vec<Vec<f32>>>;
+/// What an embedder says of texts that have nothing to do with each other. The vectors of the unrelated
+/// texts are computed once.
+#[derive(Debug, Default)]
+pub(crate) struct Zero(OnceCell<Vec<Vec<f32>>>);
+
+impl Zero {
+    /// Returns how similar `embedder` finds texts to a question that they have nothing to do with.
+    ///
+    /// # Errors
+    ///
+    /// The embedder failed.
+    pub(crate) async fn of(&self, embedder: &dyn Embed, question: &[f32]) -> Result<f32, ModelError> {
+        let unrelated = self.0.get_or_try_init(|| {
+            let texts = UNRELATED.map(str::to_owned).to_vec();
+            embedded(embedder, Side::Passage, texts)
+        });
+        let unrelated = unrelated.await?;
+        Ok(unrelated.iter().map(|other| dot(question, other)).sum::<f32>() / unrelated.len() as f32)
+    }
+}
 
 /// Compares texts with one question.
 #[derive(Debug)]
@@ -52,14 +72,9 @@ impl Meaning {
         question: &str,
         zero: &Zero,
     ) -> Result<Self, ModelError> {
-        let unrelated = zero.get_or_try_init(|| {
-            let texts = UNRELATED.map(str::to_owned).to_vec();
-            embedded(&*embedder, Side::Passage, texts)
-        });
-        let unrelated = unrelated.await?;
         let mut question = embedded(&*embedder, Side::Query, vec![question.to_owned()]).await?;
         let question = question.pop().unwrap_or_default();
-        let zero = unrelated.iter().map(|other| dot(&question, other)).sum::<f32>() / unrelated.len() as f32;
+        let zero = zero.of(&*embedder, &question).await?;
         Ok(Self {
             question,
             zero,
@@ -106,16 +121,22 @@ impl Meaning {
     }
 
     fn near(&self, similarity: f32) -> f32 {
-        let near = (similarity - self.zero) / (1.0 - self.zero).max(f32::EPSILON);
-        if near.is_finite() {
-            near.clamp(0.0, 1.0)
-        } else {
-            0.0
-        }
+        nearness(similarity, self.zero)
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, HashMap<String, f32>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns how near a text is to a question, from 0 to 1, if texts about something else are as similar as
+/// `zero`.
+pub(crate) fn nearness(similarity: f32, zero: f32) -> f32 {
+    let near = (similarity - zero) / (1.0 - zero).max(f32::EPSILON);
+    if near.is_finite() {
+        near.clamp(0.0, 1.0)
+    } else {
+        0.0
     }
 }
 
@@ -137,7 +158,7 @@ mod tests {
     #[tokio::test]
     async fn nearness_is_relative_bounded_and_ends_with_a_failure() {
         let embedder = Arc::new(Words::default().synonym("physician", "doctor"));
-        let meaning = Meaning::of(Arc::clone(&embedder) as _, "physician", &Zero::new())
+        let meaning = Meaning::of(Arc::clone(&embedder) as _, "physician", &Zero::default())
             .await
             .unwrap();
         let texts = ["Doctor", "doctor today", "carp", "carp"]
@@ -156,10 +177,10 @@ mod tests {
             .iter()
             .map(|(_, texts)| *texts)
             .collect();
-        assert_eq!(calls, [UNRELATED.len(), 1, 3, MAX_TEXTS - 3]);
+        assert_eq!(calls, [1, UNRELATED.len(), 3, MAX_TEXTS - 3]);
 
         let failing = Arc::new(Words::default().away_from(3));
-        let meaning = Meaning::of(failing, "physician", &Zero::new()).await.unwrap();
+        let meaning = Meaning::of(failing, "physician", &Zero::default()).await.unwrap();
         assert!(meaning.nearness(vec!["carp".to_owned()]).await[0].is_some());
         assert_eq!(meaning.nearness(vec!["pike".to_owned()]).await, [None]);
         assert_eq!(meaning.nearness(vec!["carp".to_owned()]).await, [None]);

@@ -2,7 +2,6 @@
 
 use ragwire_rag::IndexError;
 use ragwire_rag::ToolError;
-use ragwire_rag::models::ModelError;
 #[cfg(feature = "llama")]
 use ragwire_rag::models::llama::LoadError;
 use ragwire_rag::models::upstream::{DiscoverError, UpstreamError};
@@ -40,9 +39,6 @@ pub enum EnginesError {
         /// The cause.
         source: LoadError,
     },
-    /// The embedder does not return token vectors although its model supports them.
-    #[error("--embedder: it cannot rank passages: {}; set a --reranker", chain(.0))]
-    Tokens(#[source] ModelError),
     /// The server of a language model cannot be used.
     #[error("--llm-url: {}", chain(.0))]
     Upstream(#[from] UpstreamError),
@@ -87,7 +83,6 @@ impl EnginesError {
             Self::Hub { source, .. } => source.code(),
             #[cfg(feature = "llama")]
             Self::Model { source, .. } => source.code(),
-            Self::Tokens(error) => error.code(),
             Self::Upstream(error) | Self::Remote { source: error, .. } => error.code(),
             Self::Discover { source, .. } => source.code(),
             Self::Store { source, .. } => source.code(),

@@ -4,12 +4,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use ragwire_rag::MaxSimRank;
 use ragwire_rag::models::llama::{
     Batching, EmbedderOptions, LlamaEmbedder, LlamaEngine, LlamaFile, LlamaOptions, LlamaRanker, LoadError,
     RankerOptions,
 };
-use ragwire_rag::models::{Boxed, Embed, LanguageModel, ModelError, Side};
+use ragwire_rag::models::{Boxed, Embed, LanguageModel};
 
 use super::error::EnginesError;
 use super::part::Part;
@@ -137,10 +136,6 @@ pub(super) async fn start_embedder_and_ranker(
         models.parts.push(Arc::clone(&embedder) as _);
         models.summary.set_embedder(embedder.as_ref());
         tracing::info!(model = embedder.name(), "the embedder is loaded");
-        if files.reranker.is_none() && has_token_vectors(embedder.as_ref()).await? {
-            models.summary.set_late_interaction();
-            models.ranker = Some(Arc::new(MaxSimRank::new(Arc::clone(&embedder) as _)));
-        }
         models.embedder = Some(embedder);
     }
     if let Some(file) = &files.reranker {
@@ -161,16 +156,6 @@ pub(super) async fn start_embedder_and_ranker(
 /// Returns whether layers of the models run on an accelerator.
 fn is_accelerated(settings: &Settings) -> bool {
     HAS_ACCELERATOR && *settings.llm_gpu_layers != Some(0)
-}
-
-/// Returns whether the embedder returns token vectors. The first call allocates a context, which
-/// may not fit into memory; that should fail now and not in the middle of an answer.
-async fn has_token_vectors(embedder: &dyn Embed) -> Result<bool, EnginesError> {
-    match embedder.embed_tokens(Side::Query, vec!["?".to_owned()]).await {
-        Ok(_) => Ok(true),
-        Err(ModelError::Unsupported(_)) => Ok(false),
-        Err(error) => Err(EnginesError::Tokens(error)),
-    }
 }
 
 /// Loads the language model.

@@ -53,7 +53,7 @@ pub struct Engines {
     pub llm: Option<Arc<dyn LanguageModel>>,
     /// The embedding model; `None` means lexical search only.
     pub embedder: Option<Arc<dyn Embed>>,
-    /// Ranks passages: a reranker, otherwise late interaction of the embedder.
+    /// Ranks passages: a reranker.
     pub ranker: Option<Arc<dyn Rank>>,
     /// The store for chunks.
     pub store: Arc<dyn Store>,

@@ -86,11 +86,6 @@ impl Summary {
     }
 
     #[cfg(feature = "llama")]
-    pub(super) fn set_late_interaction(&mut self) {
-        self.reranker = format!("reranker: none, passages are ranked by the embedder's tokens ({RERANKER})");
-    }
-
-    #[cfg(feature = "llama")]
     pub(super) fn set_ranker(&mut self, name: &str) {
         self.reranker = format!("reranker: {name}");
     }

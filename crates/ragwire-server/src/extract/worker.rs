@@ -44,7 +44,9 @@ impl Worker {
             return Ok(worker);
         }
         let status = worker.process.wait().await?;
-        Err(std::io::Error::other(format!("it ended before it could read: {status}")))
+        Err(std::io::Error::other(format!(
+            "it ended before it could read: {status}"
+        )))
     }
 
     /// Returns how many documents it has got.

@@ -116,16 +116,9 @@ async fn any_subset_runs_and_the_rest_is_described() {
 
     let (embeds, _folder) = settings(|settings| settings.embedder = model(embedder()));
     let engines = start(&embeds, &library).await.unwrap();
-    let told = "reranker: none, passages are ranked by the embedder's tokens (--reranker FILE.gguf or --reranker-url URL)";
     let embedded = "embedder: tiny bert, 32 dimensions";
-    assert_eq!(engines.summary(), [NO_LLM, embedded, told, MEMORY]);
-    let rank = engines.ranker.as_ref().unwrap();
-    assert_eq!(rank.method(), "colbert");
-    let scores = rank
-        .rank("pump", vec!["the pump".to_owned(), String::new()])
-        .await
-        .unwrap();
-    assert!(scores[0] > 0.0 && scores[1] == 0.0, "{scores:?}");
+    assert_eq!(engines.summary(), [NO_LLM, embedded, NO_RERANKER, MEMORY]);
+    assert!(engines.ranker.is_none());
     assert_eq!(engines.store.vectors().dimensions, 32);
     within(engines.shutdown()).await;
 

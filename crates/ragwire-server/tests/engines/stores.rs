@@ -38,7 +38,7 @@ async fn it_is_filled_once() {
         .await
         .unwrap()
         .unwrap();
-    assert!(engines.llm.is_none() && engines.ranker.is_some());
+    assert!(engines.llm.is_none() && engines.ranker.is_none());
     within(engines.reconcile()).await.unwrap();
     within(engines.shutdown()).await;
     drop(engines);

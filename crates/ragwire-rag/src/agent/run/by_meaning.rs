@@ -23,7 +23,7 @@ impl Run<'_> {
         let Some(embedder) = self.tools.embedder().map(Arc::clone) else {
             return Ok(None);
         };
-        match Meaning::of(embedder, &self.query, &self.parts.zero).await {
+        match Meaning::of(embedder, &self.query, self.tools.zero()).await {
             Ok(meaning) => Ok(Some(meaning)),
             Err(error) => {
                 self.continue_by_words(&error).await?;

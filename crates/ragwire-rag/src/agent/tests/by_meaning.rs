@@ -4,7 +4,7 @@ use super::*;
 use crate::answer::NO_ANSWER;
 use crate::models::Side;
 
-const STAFF: &str = "# Staff\n\nThe doctor heals cats on Monday. Cats purr.\n\n# Garden\n\nThe gardener waters plants. Roses need water each evening in June.";
+const STAFF: &str = "# Staff\n\nThe doctor heals cats Mondays. Cats purr.\n\n# Garden\n\nThe gardener waters plants. Roses need water each evening in June.";
 const PARAPHRASE: &str = "Which physician treats felines?";
 
 fn embedder() -> Words {
@@ -56,10 +56,10 @@ async fn a_paraphrase_without_a_shared_word_is_answered_and_what_nothing_answers
     let agent = agent(&library, Arc::clone(&asking)).await;
     let question = |text: &str| AgentQuestion::new(text).mode(Mode::Direct);
     let found = ask(&agent, question(PARAPHRASE)).await;
-    assert_eq!(found.text, "The doctor heals cats on Monday. [1]");
+    assert_eq!(found.text, "The doctor heals cats Mondays. [1]");
     assert!(answered(&found) && correct(&found) > 0);
-    // One call for each search, one for the unrelated texts, one for the question, one for the passages
-    // of the gate, and one for the sentences.
+    // One call for each search, the unrelated texts after the first, then the question, the passages of
+    // the gate, and the sentences.
     let calls: Vec<Side> = asking
         .calls
         .lock()
@@ -71,8 +71,9 @@ async fn a_paraphrase_without_a_shared_word_is_answered_and_what_nothing_answers
         .into_iter()
         .filter(|name| *name == "retrieval_start")
         .count();
-    let mut wanted = vec![Side::Query; searches];
-    wanted.extend([Side::Passage, Side::Query, Side::Passage, Side::Passage]);
+    let mut wanted = vec![Side::Query; searches + 1];
+    wanted.insert(1, Side::Passage);
+    wanted.extend([Side::Passage, Side::Passage]);
     assert_eq!(calls, wanted);
 
     let unanswerable = ask(&agent, question("Which pilot steers zeppelins?")).await;
@@ -97,13 +98,12 @@ async fn a_paraphrase_without_a_shared_word_is_answered_and_what_nothing_answers
 async fn words_decide_from_where_the_embedder_fails() {
     let library = library("staff.md", STAFF);
     let asked = "When does the doctor heal cats?";
-    let searches = 2;
-    // The unrelated texts, the question, the passages of the gate, the sentences.
-    for call in searches..searches + 4 {
+    // The unrelated texts, the second search, the question, the passages of the gate, the sentences.
+    for call in 1..6 {
         let agent = agent(&library, Arc::new(embedder().away_from(call))).await;
         let collected = ask(&agent, AgentQuestion::new(asked).mode(Mode::Direct)).await;
         assert_eq!(collected.end.status, Status::Completed);
-        assert_eq!(collected.text, "The doctor heals cats on Monday. [1]", "{call}");
+        assert_eq!(collected.text, "The doctor heals cats Mondays. [1]", "{call}");
         let extra = &collected.end.metadata.extra;
         assert_eq!(
             extra.get("fallback").and_then(|code| code.as_str()),

@@ -43,8 +43,19 @@ async fn a_turn_continues_by_words_if_the_embedder_fails() {
                 "rrf",
             ],
         ),
+        // What it finds unrelated is asked for within the first search.
         (
             1,
+            vec![
+                "hybrid_search: 0",
+                BY_WORDS,
+                "bm25_search: 1",
+                "bm25_search: 1",
+                "rrf",
+            ],
+        ),
+        (
+            2,
             vec![
                 "hybrid_search: 2",
                 "hybrid_search: 0",

@@ -27,7 +27,7 @@ use crate::search::asked::Asked;
 use crate::search::entries::{Part, entries};
 use crate::search::lexical::indexed_text;
 use crate::search::lines::{LineKind, names_option};
-use crate::search::meaning::{ANSWERS, IS_NEAR, Meaning};
+use crate::search::meaning::{ANSWERS, IS_NEAR, Meaning, SENTENCE_ANSWERS};
 use crate::search::quantity::without_number_of;
 use crate::search::terms::{Term, coverage, question_terms, says_all};
 use crate::{Hit, Library};
@@ -413,7 +413,7 @@ impl Reader<'_> {
             if own == 0.0 && below < HEADING_COVERAGE && meaning < IS_NEAR {
                 continue;
             }
-            let as_covered = (meaning * self.answering / ANSWERS).min(1.0);
+            let as_covered = (meaning * self.answering / SENTENCE_ANSWERS).min(1.0);
             let near = coverage(self.terms, |term| term.is_in(&held) || term.is_in(&above));
             let second = covered.get(from + 1).filter(|_| from < to);
             let second_share = if segment.is_title() { 1.0 } else { SECOND_SHARE };
