@@ -180,7 +180,7 @@ impl GeneratedAnswer {
         }
     }
 
-    /// A text that says that there is no answer.
+    /// A text without an answer, which says so.
     pub fn not_answered() -> Self {
         Self {
             citations: Vec::new(),

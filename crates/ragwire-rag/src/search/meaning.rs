@@ -24,9 +24,9 @@ pub(crate) const UNRELATED: [&str; 6] = [
 ];
 /// The nearness from which on a text answers, and from which on it may; see docs/decisions/answer.md.
 pub(crate) const ANSWERS: f32 = 0.5;
-/// The same for a sentence that is quoted as the answer.
-pub(crate) const SENTENCE_ANSWERS: f32 = 0.6;
 pub(crate) const IS_NEAR: f32 = 0.35;
+/// The nearness from which on a sentence is quoted as the answer.
+pub(crate) const SENTENCE_ANSWERS: f32 = 0.6;
 /// Below this a passage may answer at most, whatever words it has.
 pub(crate) const IS_FAR: f32 = 0.05;
 

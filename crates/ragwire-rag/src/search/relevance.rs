@@ -34,8 +34,7 @@ const COUNT_SHARE: f32 = 0.6;
 const RUN_SHARE: f32 = 0.15;
 /// A passage of the size at which it is full: BM25 prefers the shortest, which rarely answer.
 const LENGTH_SHARE: f32 = 0.3;
-/// How near a passage is by its meaning, from 0 to 1, relative to the farthest that is known. Most values
-/// are below a half. Weights from 1.5 to 2.5 gave the same answers; the fusion of ranks in place of
+/// How near a passage is by its meaning, from 0 to 1, relative to the farthest that is known. Weights from 1.5 to 2.5 gave almost the same answers; the fusion of ranks in place of
 /// it gave worse ones (docs/decisions/search.md).
 const MEANING_SHARE: f32 = 2.0;
 const OTHER_LANGUAGE_COST: f32 = 0.5;
@@ -59,7 +58,8 @@ const ABOUT_CHANGES: [&str; 8] = [
     "chang", "version", "releas", "new", "added", "remov", "fix", "histor",
 ];
 
-/// How near passages are to a question by their meaning. Empty without an embedder.
+/// How near passages are to a question by their meaning, relative to the farthest that is known. Empty
+/// without an embedder.
 #[derive(Debug, Default)]
 pub(crate) struct Near(HashMap<String, f32>);
 

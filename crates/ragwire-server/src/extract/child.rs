@@ -75,8 +75,8 @@ fn become_program(_options: &ChildOptions, program: &OsStr, arguments: &[OsStrin
 
 fn serve(options: &ChildOptions) -> std::io::Result<()> {
     let (mut input, mut output) = pipes()?;
-    // The process writes no files. What it has mapped so far is not for documents: the libraries of a
-    // GPU alone take more than the limit.
+    // The process writes no files. What it has mapped so far, such as shared libraries, is not for
+    // documents.
     let mapped = memory().map_or(0, |memory| memory.mapped);
     confine(options.max_memory.saturating_add(mapped), 0)?;
     output.write_all(&[SEPARATOR])?;
@@ -105,7 +105,7 @@ fn serve(options: &ChildOptions) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Returns the name and the content of the next document, or `None` if there is no further one. Of
+/// Returns the name and the content of the next document, or `None` after the last one. Of
 /// a content that is too long only enough is read to notice.
 fn receive(input: &mut File, max_bytes: u64) -> std::io::Result<Option<(String, Vec<u8>)>> {
     let mut length = [0; 8];
@@ -186,6 +186,10 @@ fn stays() -> bool {
 }
 
 /// The memory of this process, in bytes.
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, reason = "it is known on Linux only")
+)]
 struct Memory {
     /// Addresses that are in use, with those of files.
     mapped: u64,

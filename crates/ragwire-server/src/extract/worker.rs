@@ -7,7 +7,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout};
 
 use super::{ExtractError, Extractor, MAX_OUTPUT_BYTES, Outcome, SEPARATOR};
 
-/// What came back for a document.
+/// What the process replied to a document.
 #[derive(Debug)]
 pub(super) enum Reply {
     /// The document, or why it cannot be read.
@@ -28,7 +28,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Starts a process and waits until it runs. One that cannot is no document's fault.
+    /// Starts a process and waits until it runs. If it cannot, that is not because of a document.
     pub(super) async fn start(extractor: &Extractor) -> std::io::Result<Self> {
         let mut process = extractor.command().spawn()?;
         let (Some(stdin), Some(stdout)) = (process.stdin.take(), process.stdout.take()) else {

@@ -72,7 +72,7 @@ impl Appender {
         }
     }
 
-    /// Takes the appends of the next request. If there are none, the task that asks has ended.
+    /// Takes the appends of the next request. Without any, the task that asks has ended.
     fn take(&self) -> Vec<Append> {
         let mut state = self.lock();
         let mut bytes = 0;
@@ -139,7 +139,7 @@ impl Sending {
         }
     }
 
-    /// Sends one request. Dropping the sender of a reply reports that there is none.
+    /// Sends one request. Dropping the sender of a reply reports its loss.
     async fn send(&self, appends: Vec<Append>) {
         let mut request = redis::Pipeline::with_capacity(appends.len());
         request.ignore_errors();

@@ -138,7 +138,7 @@ impl Writer {
             [record] if !renews && !has_dropped => {
                 let (add, bytes) = self.frame(record);
                 let id: Option<Option<String>> = self.store.append_with_others(add, bytes).await;
-                // There is no ID if the stream is gone.
+                // Without the stream the reply has no ID.
                 if id.flatten().is_some() {
                     self.next += 1;
                     return Ok(());
@@ -184,7 +184,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Appends until the server answers, or the retry time is over.
+    /// Appends until the server answers or the retry time ends.
     async fn append_alone(&self, append: &Append<'_>) -> Result<ScriptReply, Failure> {
         let (call, _) = self.script(append);
         let request = Request::Call(&keys::APPEND, &call);
@@ -194,7 +194,7 @@ impl Writer {
 
     /// Encodes the command that only stores the next frame, for the server a fifth of the script's
     /// cost. It stores nothing if another host has ended the turn, because the ID is not the newest one
-    /// then, and nothing if the stream is gone. Whether earlier frames are missing is found by the
+    /// then, and nothing without the stream. Whether earlier frames are missing is found by the
     /// script, when the lease is renewed or the turn ends. Also returns about how long the command is.
     fn frame(&self, record: &Record) -> (Cmd, usize) {
         let mut line = BytesMut::new();

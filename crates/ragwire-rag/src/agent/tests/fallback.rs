@@ -32,38 +32,25 @@ fn fallback(collected: &Collected) -> (Option<&str>, Vec<&str>) {
 #[tokio::test]
 async fn a_turn_continues_by_words_if_the_embedder_fails() {
     let library = birds();
+    let in_the_first_search = [
+        "hybrid_search: 0",
+        BY_WORDS,
+        "bm25_search: 1",
+        "bm25_search: 1",
+        "rrf",
+    ];
+    let in_the_second_search = [
+        "hybrid_search: 2",
+        "hybrid_search: 0",
+        BY_WORDS,
+        "bm25_search: 1",
+        "rrf",
+    ];
+    // The first search also embeds the unrelated texts.
     for (call, wanted) in [
-        (
-            0,
-            vec![
-                "hybrid_search: 0",
-                BY_WORDS,
-                "bm25_search: 1",
-                "bm25_search: 1",
-                "rrf",
-            ],
-        ),
-        // What it finds unrelated is asked for within the first search.
-        (
-            1,
-            vec![
-                "hybrid_search: 0",
-                BY_WORDS,
-                "bm25_search: 1",
-                "bm25_search: 1",
-                "rrf",
-            ],
-        ),
-        (
-            2,
-            vec![
-                "hybrid_search: 2",
-                "hybrid_search: 0",
-                BY_WORDS,
-                "bm25_search: 1",
-                "rrf",
-            ],
-        ),
+        (0, in_the_first_search),
+        (1, in_the_first_search),
+        (2, in_the_second_search),
     ] {
         let tools = tools_away_from(&library, call).await;
         let agent = Agent::builder(Arc::clone(&library), tools).build();

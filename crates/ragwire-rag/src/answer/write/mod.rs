@@ -167,7 +167,7 @@ impl Writer {
         self.options.max_tokens.min(self.model.context_tokens() / 2)
     }
 
-    /// Returns the sentence that says that there is no answer, in the language of the question.
+    /// Returns the sentence for a refusal, in the language of the question.
     fn no_answer(&self, request: &GenerateRequest<'_>) -> &'static str {
         Notices::beside(&self.analyzer, request.question, request.context).no_answer
     }

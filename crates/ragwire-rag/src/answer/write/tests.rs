@@ -68,7 +68,7 @@ fn instructions_follow_the_rules() {
     assert!(!instructions.contains("<|"), "{instructions}");
 }
 
-/// A model answers in the language of the question, so it is told how to refuse in it.
+/// A model answers in the language of the question, so its rules end with a refusal in that language.
 #[test]
 fn the_rules_end_with_the_refusal_in_the_language_of_the_question() {
     let context = hits(&["Das Rotkehlchen singt in der Dämmerung, und die Eule jagt in der Nacht."]);

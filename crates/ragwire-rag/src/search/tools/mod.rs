@@ -46,7 +46,7 @@ const SENTENCES_PER_PASSAGE: usize = 3;
 pub enum Tool {
     /// `semantic_search`: passages by vectors.
     Semantic,
-    /// `hybrid_search`: passages by words and vectors, fused. Without an embedder it is
+    /// `hybrid_search`: passages by words and vectors, in one order. Without an embedder it is
     /// `bm25_search`: passages by words.
     Hybrid,
     /// `proposition_search`: sentences by everything available. The hits are their passages.
