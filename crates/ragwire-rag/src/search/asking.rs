@@ -6,7 +6,9 @@ use crate::search::analyzer::Language;
 const ENGLISH: &str = "many much use used uses using tell explain describe give show please know mean means \
     could would find list name get got say says said us reach happen happens kind type long often documents \
     document text define definition summarise summarize summary overview meaning take takes took work works \
-    working per via anywhere somewhere everywhere anyone anybody someone somebody anything something everything     everyone else ever actually already still yet just really properly correctly currently instead without     within upon handle";
+    working per via anywhere somewhere everywhere anyone anybody someone somebody anything something everything \
+    everyone else ever actually already still yet just really properly correctly currently instead without \
+    within upon handle";
 
 const FRENCH: &str = "comment quand pourquoi combien quel quelle quels quelles où quoi puis peut peux peuvent \
     dois doit doivent faut utiliser utilise utilisé expliquer explique expliquez décrire décris décrivez donner \

@@ -1,50 +1,50 @@
 //! Questions that depend on the conversation: "how do I choose it?".
 
-use unicode_segmentation::UnicodeSegmentation;
+use std::collections::HashSet;
 
 use crate::documents::sentences;
 use crate::models::{ChatMessage, Role};
 use crate::search::asked::Asked;
-use crate::search::terms::{Term, question_terms};
-use crate::{DocumentFilter, Library};
+use crate::search::reference::{Named, Reference, reference};
+use crate::search::terms::{Term, coverage, question_terms};
+use crate::{DocumentFilter, Hit, Library};
 
 /// A question with fewer significant words than this depends on the conversation.
 const MIN_OWN_TERMS: usize = 2;
 /// A question with one word that is at least so rare, as a share of the weight of a word that the library
 /// does not have, is understood alone: of 10,000 passages about 70 have such a word.
 const RARE_SHARE: f32 = 0.75;
-/// Words that refer to the conversation. `they` often means the authors of a document.
-const REFERRING: [&str; 13] = [
-    "it", "its", "them", "their", "that", "this", "those", "these", "he", "she", "his", "her", "ones",
-];
-/// Words after which `one` refers to the conversation. Elsewhere it is a number: `readers of one turn`.
-const BEFORE_ONE: [&str; 8] = [
-    "which", "this", "that", "the", "another", "first", "second", "last",
-];
-/// Words beside `there` that make it refer to nothing: `is there a limit`.
-const BESIDE_THERE: [&str; 4] = ["is", "are", "was", "were"];
-/// Beginnings of a question that continues the previous one, in lower case.
-const CONTINUING: [&str; 8] = [
-    "and ",
-    "but ",
-    "or ",
-    "what about ",
-    "how about ",
-    "und ",
-    "aber ",
-    "et ",
-];
+/// A question with so many words of its own names what it is about, though it may refer to the conversation.
+const MANY_OWN_TERMS: usize = 4;
+/// Two passages have as many of a question's words if their shares differ by this at most.
+const SAME_COVERAGE: f32 = 0.05;
 /// Number of words of the previous question, the weightiest, that are added to one that depends on
 /// it.
 const MAX_CARRIED_TERMS: usize = 4;
 /// Number of passages that are read to see whether a question is answered without the conversation.
 const READ_HITS: usize = 3;
-/// Questions of the conversation that are read at most, the newest ones.
-const MAX_EARLIER_QUESTIONS: usize = 8;
+/// Number of passages with a question's only word that are read to see whether a document mentions it.
+const MENTIONING_HITS: usize = 10;
+/// Questions of the conversation that are read at most, the newest ones: each may cost four searches.
+const MAX_EARLIER_QUESTIONS: usize = 4;
+
+/// A question that depends on the one before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FollowUp {
+    /// The question with the weightiest words of the one before.
+    pub question: String,
+    /// The question before, as it can be understood alone.
+    pub before: String,
+}
+
+/// Returns the question that [`follow_up`] makes.
+pub(crate) fn stand_alone(library: &Library, question: &str, earlier: &[ChatMessage]) -> Option<String> {
+    follow_up(library, question, earlier).map(|follow_up| follow_up.question)
+}
 
 /// Adds the weightiest words of the previous question to one that depends on it. The previous question
 /// may depend on the one before it. Returns `None` for a question that can be understood alone.
-pub(crate) fn stand_alone(library: &Library, question: &str, earlier: &[ChatMessage]) -> Option<String> {
+pub(crate) fn follow_up(library: &Library, question: &str, earlier: &[ChatMessage]) -> Option<FollowUp> {
     let asked = earlier.iter().rev().filter(|message| message.role == Role::User);
     let mut asked: Vec<&str> = asked
         .take(MAX_EARLIER_QUESTIONS)
@@ -56,27 +56,21 @@ pub(crate) fn stand_alone(library: &Library, question: &str, earlier: &[ChatMess
         let whole = before.and_then(|before| continued(library, one, &before));
         before = Some(whole.unwrap_or_else(|| one.to_owned()));
     }
-    continued(library, question, &before?)
+    let before = before?;
+    let question = continued(library, question, &before)?;
+    Some(FollowUp { question, before })
 }
 
 /// Returns a question with the weightiest words of the one before, or `None` if it does not depend on
 /// it.
 fn continued(library: &Library, question: &str, before: &str) -> Option<String> {
     let own = question_terms(library, question);
-    let lower = question.trim().to_lowercase();
-    let refers = || refers(&lower);
-    let continues = || CONTINUING.iter().any(|start| lower.starts_with(start));
-    let significant = own.iter().filter(|term| !term.is_question_word).count();
-    let unseen = library.unseen_weight();
-    let is_rare = |term: &Term| {
-        let share = term.weight / unseen.max(f32::EPSILON);
-        term.known && !term.is_question_word && share >= RARE_SHARE
-    };
-    let has_own = significant >= MIN_OWN_TERMS || own.iter().any(is_rare);
-    if has_own && !refers() && !continues() {
+    let of_before = question_terms(library, before);
+    let refers = refers(library, question, &own, &of_before);
+    if refers == Reference::Nothing {
         return None;
     }
-    let mut carried = question_terms(library, before);
+    let mut carried = of_before.clone();
     carried.retain(|term| own.iter().all(|known| known.stems != term.stems));
     carried.sort_by(|a, b| {
         let weights = b.weight.total_cmp(&a.weight);
@@ -90,28 +84,108 @@ fn continued(library: &Library, question: &str, before: &str) -> Option<String> 
     let words: Vec<&str> = carried.iter().map(|term| term.word.as_str()).collect();
     let asked = question.trim().trim_end_matches(['?', '.', '!', ' ', '？', '。']);
     let whole = format!("{asked} {}", words.join(" "));
-    let is_answered_alone = || {
-        !is_answered(library, question, &own, &whole, 1)
-            && is_answered(library, question, &own, question, READ_HITS)
+    let is_sure = refers == Reference::Certain;
+    let is_else = || {
+        if significant(&own) < MIN_OWN_TERMS {
+            is_elsewhere(library, question, before)
+        } else {
+            is_about_else(library, question, &whole, refers, &own, &of_before)
+        }
     };
-    (!is_answered_alone()).then_some(whole)
+    if !is_sure && is_else() {
+        return None;
+    }
+    let all = [own.clone(), carried].concat();
+    let is_answered_alone = !is_answered(library, question, &all, &whole, 1)
+        && is_answered(library, question, &own, question, READ_HITS);
+    (!is_answered_alone).then_some(whole)
 }
 
-/// Returns whether a question in lower case refers to the conversation.
-fn refers(question: &str) -> bool {
-    let words: Vec<&str> = question.unicode_words().collect();
-    words.iter().enumerate().any(|(at, word)| {
-        let before = at.checked_sub(1).and_then(|before| words.get(before)).copied();
-        let after = words.get(at + 1).copied();
-        match *word {
-            "one" => after.is_none() || before.is_some_and(|before| BEFORE_ONE.contains(&before)),
-            "there" => [before, after]
-                .into_iter()
-                .flatten()
-                .all(|word| !BESIDE_THERE.contains(&word)),
-            word => REFERRING.contains(&word),
-        }
-    })
+/// Returns how a question with these words refers to the one before it.
+fn refers(library: &Library, question: &str, own: &[Term], before: &[Term]) -> Reference {
+    let unseen = library.unseen_weight().max(f32::EPSILON);
+    let is_rare = |term: &Term| term.known && !term.is_question_word && term.weight / unseen >= RARE_SHARE;
+    let has = |term: &Term, word: &str| {
+        let word_of_term = term.word.to_lowercase();
+        word_of_term
+            .split(|c: char| !c.is_alphanumeric())
+            .any(|part| part == word)
+    };
+    let named = |word: &str| match own.iter().find(|term| has(term, word)) {
+        Some(term) if is_rare(term) || is_shared(term, before) => Named::Yes,
+        Some(term) if !term.is_question_word => Named::Vaguely,
+        Some(_) | None => Named::No,
+    };
+    let says_enough = significant(own) >= MIN_OWN_TERMS;
+    if !says_enough && !own.iter().any(is_rare) {
+        return Reference::Certain;
+    }
+    match reference(question, library.language_of_question(question), named) {
+        // One rare word is a whole question if nothing stands for another.
+        Reference::Continues if !says_enough => Reference::Nothing,
+        refers => refers,
+    }
+}
+
+fn significant(terms: &[Term]) -> usize {
+    terms.iter().filter(|term| !term.is_question_word).count()
+}
+
+fn is_shared(term: &Term, before: &[Term]) -> bool {
+    !term.is_question_word && before.iter().any(|known| known.stems == term.stems)
+}
+
+/// Returns whether a question that may refer to the one before is about something else: what is found for it
+/// alone has more of its words than what is found for `whole`, or the same if it also names what it is about.
+fn is_about_else(
+    library: &Library,
+    question: &str,
+    whole: &str,
+    refers: Reference,
+    own: &[Term],
+    before: &[Term],
+) -> bool {
+    let first = |query: &str| everyones(library, query, 1).into_iter().next();
+    let (Some(alone), Some(with)) = (first(question), first(whole)) else {
+        return false;
+    };
+    let more = covered(library, own, &alone) - covered(library, own, &with);
+    let says_more = significant(own) > MIN_OWN_TERMS;
+    let is_same = alone.chunk.id == with.chunk.id || refers == Reference::Continues;
+    let names_it = is_same && says_more
+        || own.iter().any(|term| is_shared(term, before))
+        || significant(own) >= MANY_OWN_TERMS;
+    more > SAME_COVERAGE || names_it && more >= -SAME_COVERAGE
+}
+
+/// Returns whether a question is about what the document for the question before does not mention: `does it run
+/// without a GPU`.
+fn is_elsewhere(library: &Library, question: &str, before: &str) -> bool {
+    let before = everyones(library, before, 1).into_iter().next();
+    let found = everyones(library, question, MENTIONING_HITS);
+    let is_of = |hit: &Hit| {
+        before
+            .as_ref()
+            .is_some_and(|before| before.chunk.document_id == hit.chunk.document_id)
+    };
+    !found.is_empty() && !found.iter().any(is_of)
+}
+
+/// Returns the share of a question's own words that a passage has.
+fn covered(library: &Library, own: &[Term], hit: &Hit) -> f32 {
+    let language = library.language_of(&hit.chunk.text);
+    let heading = hit.chunk.heading.as_deref().unwrap_or_default();
+    let name = library.name_text(&hit.chunk.document_id, &hit.chunk.document_name);
+    let texts = [hit.chunk.text.as_str(), heading, &name].into_iter();
+    let stems: HashSet<String> = texts.flat_map(|text| library.terms_in(text, language)).collect();
+    coverage(own, |term| term.is_in(&stems))
+}
+
+/// Returns the first passages for a query that all users see. What only others find decides nothing about a
+/// user's question.
+fn everyones(library: &Library, query: &str, most: usize) -> Vec<Hit> {
+    let filter = DocumentFilter::default().user("");
+    library.search_in(query, most, &filter).unwrap_or_default()
 }
 
 /// Returns whether one of the first `most` passages for a query has a sentence with a word of the
@@ -127,10 +201,7 @@ fn is_answered(library: &Library, question: &str, own: &[Term], query: &str, mos
     if !asked.is_of_kind() || own.is_empty() {
         return false;
     }
-    // What only others find decides nothing about a user's question.
-    let everyones = DocumentFilter::default().user("");
-    let hits = library.search_in(query, most, &everyones).unwrap_or_default();
-    hits.iter().any(|hit| {
+    everyones(library, query, most).iter().any(|hit| {
         let language = library.language_of(&hit.chunk.text);
         sentences(&hit.chunk.text).into_iter().any(|sentence| {
             let stems = library.terms_in(sentence, language).into_iter().collect();
@@ -143,22 +214,6 @@ fn is_answered(library: &Library, question: &str, own: &[Term], query: &str, mos
 mod tests {
     use super::*;
     use crate::{LibraryLimits, ParseLimits, parse};
-
-    #[test]
-    fn a_number_and_what_exists_do_not_refer_to_the_conversation() {
-        for (question, wanted) in [
-            ("how many readers can follow one turn", false),
-            ("which one is faster", true),
-            ("how do i choose one?", true),
-            ("is there a limit on readers", false),
-            ("how many limits are there", false),
-            ("how do i get there", true),
-            ("how do i choose it", true),
-            ("how do readers follow", false),
-        ] {
-            assert_eq!(refers(question), wanted, "{question}");
-        }
-    }
 
     #[test]
     fn a_question_takes_what_it_lacks_from_the_questions_before() {
@@ -176,7 +231,7 @@ mod tests {
             };
             questions.iter().flat_map(exchange).collect()
         };
-        let cases: [(&[&str], &str, Option<&str>); 6] = [
+        let cases: [(&[&str], &str, Option<&str>); 7] = [
             (
                 &["What hardware was used?"],
                 "And for how long?",
@@ -199,6 +254,11 @@ mod tests {
                 Some("What is it hardware used"),
             ),
             (&["What hardware was used?"], "Which layers has the model?", None),
+            (
+                &["What hardware was used?"],
+                "does it have layers",
+                Some("does it have layers hardware used"),
+            ),
             (&[], "And for how long?", None),
         ];
         for (before, question, wanted) in cases {
@@ -222,7 +282,8 @@ mod tests {
             // The authors are meant.
             ("what optimizer did they use", true),
             ("which layer", false),
-            ("is it an optimizer", false),
+            // The document for the question before does not mention one.
+            ("is it an optimizer", true),
             ("and the optimizer?", false),
         ] {
             let found = stand_alone(&library, question, &before);
@@ -245,6 +306,28 @@ mod tests {
         ] {
             let found = stand_alone(&library, question, &before);
             assert_eq!(found.is_none(), is_alone, "{question}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_question_about_something_else_takes_nothing() {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        let text = b"# Owners\n\nAn upload belongs to its owner, who alone may delete it. The owner is read from a header.\n\n# Refusals\n\nA question is refused if no document has its words.\n\n# Keys\n\nA key is rotated with a command.";
+        library
+            .add("a.md", &parse("a.md", text, &ParseLimits::default()).unwrap())
+            .unwrap();
+        let before = [ChatMessage::new(Role::User, "Who may delete an upload?")];
+        for (question, wanted) in [
+            ("why did it refuse my question", None),
+            ("and how do i rotate a key", None),
+            (
+                "what does it say about the header",
+                Some("what does it say about the header may delete upload"),
+            ),
+            ("how do i name it", Some("how do i name it may delete upload")),
+        ] {
+            let found = stand_alone(&library, question, &before);
+            assert_eq!(found.as_deref(), wanted, "{question}");
         }
     }
 }

@@ -15,6 +15,7 @@ pub(crate) mod meaning;
 pub(crate) mod plan;
 pub(crate) mod quantity;
 pub(crate) mod rank;
+pub(crate) mod reference;
 pub(crate) mod relevance;
 pub(crate) mod retrieve;
 pub mod store;

@@ -23,7 +23,7 @@ use crate::answer::steps::{WriteSteps, check_schema, checked, write_answer};
 use crate::answer::welcome::welcome;
 use crate::graph::GraphTraverse;
 use crate::models::{ModelError, Rank};
-use crate::search::follow_up::stand_alone;
+use crate::search::follow_up::follow_up;
 use crate::search::meaning::Meaning;
 use crate::search::plan::{self, Plan};
 use crate::search::tools::{SearchResults, Tool, ToolError};
@@ -85,12 +85,17 @@ pub(super) async fn run(
     if parts.library.chunk_count() == 0 {
         return Err(AnswerError::NoDocuments);
     }
+    let follows = follow_up(&parts.library, prompt, &question.earlier);
+    let mut tools = parts.tools.clone().within(question.filter.clone());
+    if let Some(follows) = &follows {
+        tools = tools.after(&follows.before);
+    }
     let mut run = Run {
         parts,
-        tools: parts.tools.clone().within(question.filter.clone()),
+        tools,
         question,
         prompt,
-        query: stand_alone(&parts.library, prompt, &question.earlier).unwrap_or_else(|| prompt.to_owned()),
+        query: follows.map_or_else(|| prompt.to_owned(), |follows| follows.question),
         sink,
         pool: Pool::default(),
         searched: Vec::new(),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::search::relevance::{Near, by_relevance};
+use crate::search::relevance::{Known, by_relevance};
 use crate::{LibraryLimits, ParseLimits, parse, test_data};
 
 fn library(name: &str, bytes: &[u8]) -> Library {
@@ -336,7 +336,7 @@ fn an_entry_of_several_passages_is_quoted_from_its_beginning() {
     let library = library("count.html", page.as_bytes());
     for question in ["what does --jobs do in count", "count -j"] {
         let found = library.search(question, 8).unwrap();
-        let hits = by_relevance(&library, question, found, &Near::default());
+        let hits = by_relevance(&library, question, found, &Known::default());
         assert!(hits.len() > 1);
         let answer = answer_from(&hits, &extract(&library, question, &hits, &Nearness::default()));
         assert!(

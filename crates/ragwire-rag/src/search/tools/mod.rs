@@ -15,7 +15,7 @@ use crate::models::{Embed, ModelError, Side};
 use crate::search::about::AboutDocument;
 use crate::search::index::other_vectors;
 use crate::search::meaning::{Zero, nearness};
-use crate::search::relevance::{Near, by_relevance};
+use crate::search::relevance::{Known, by_relevance};
 use crate::search::retrieve::{Retrieve, RetrieveError, RetrieveRequest};
 use crate::search::store::{Filter, MAX_HITS, Search, Store};
 use crate::{DocumentFilter, Hit, Level, Library, LibraryError};
@@ -147,6 +147,8 @@ pub struct SearchTools {
     embedder: Option<Arc<dyn Embed>>,
     late: bool,
     filter: Arc<DocumentFilter>,
+    /// The question before this one in a conversation.
+    before: Option<Arc<str>>,
     /// What the embedder finds unrelated.
     zero: Arc<Zero>,
 }
@@ -174,6 +176,7 @@ impl SearchTools {
             embedder,
             late: false,
             filter: Arc::default(),
+            before: None,
             zero: Arc::default(),
         })
     }
@@ -187,6 +190,7 @@ impl SearchTools {
             embedder: None,
             late: false,
             filter: Arc::default(),
+            before: None,
             zero: Arc::default(),
         }
     }
@@ -208,6 +212,13 @@ impl SearchTools {
     #[must_use]
     pub fn within(mut self, filter: DocumentFilter) -> Self {
         self.filter = Arc::new(filter);
+        self
+    }
+
+    /// Prefers the documents that answer the question before.
+    #[must_use]
+    pub(crate) fn after(mut self, question: &str) -> Self {
+        self.before = Some(question.into());
         self
     }
 
@@ -390,14 +401,18 @@ impl SearchTools {
     /// Searches passages by words, and puts those and the nearest ones into one order.
     async fn words_of(&self, query: String, near: Vec<Hit>, limit: usize) -> Result<Vec<Hit>, ToolError> {
         let (library, filter) = (Arc::clone(&self.library), Arc::clone(&self.filter));
+        let before = self.before.clone();
         let search = move || {
             let most = limit.saturating_mul(READ_PER_HIT).max(MIN_READ);
             let mut hits = library.search_in(&query, most, &filter)?;
-            let by_id = Near::of(&near);
+            let known = Known::of(&near).after(match before {
+                Some(before) => document_for(&library, &before, &filter)?,
+                None => None,
+            });
             let words: HashSet<String> = hits.iter().map(|hit| hit.chunk.id.clone()).collect();
             let others = near.into_iter().take(limit.max(READ_BY_MEANING));
             hits.extend(others.filter(|hit| !words.contains(&hit.chunk.id)));
-            let mut hits = by_relevance(&library, &query, hits, &by_id);
+            let mut hits = by_relevance(&library, &query, hits, &known);
             // Two copies of a file are one answer.
             let mut texts = HashSet::new();
             hits.retain(|hit| texts.insert(hit.chunk.text.clone()));
@@ -505,6 +520,17 @@ impl Retrieve for ToolRetriever {
             Ok(found.pop().map(|found| found.hits).unwrap_or_default())
         })
     }
+}
+
+/// Returns the document of the most relevant passage for a question.
+fn document_for(
+    library: &Library,
+    question: &str,
+    filter: &DocumentFilter,
+) -> Result<Option<String>, LibraryError> {
+    let hits = library.search_in(question, MIN_READ, filter)?;
+    let hits = by_relevance(library, question, hits, &Known::default());
+    Ok(hits.into_iter().next().map(|hit| hit.chunk.document_id))
 }
 
 #[cfg(test)]
