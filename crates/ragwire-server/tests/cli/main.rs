@@ -325,7 +325,14 @@ fn ingest_fills_the_library_that_serve_answers_from() {
     assert!(stderr.contains("· searching"), "{stderr}");
     assert!(stderr.contains("[1] docs/bees.md, Bees: "), "{stderr}");
     // Only one process may open the library; a wrong path is reported before opening it.
-    let missing = ["--docs", "/nowhere", "--data", data.to_str().unwrap()];
+    let missing = [
+        "--listen",
+        "127.0.0.1:0",
+        "--docs",
+        "/nowhere",
+        "--data",
+        data.to_str().unwrap(),
+    ];
     let (code, _, stderr) = run(&mut program(&missing));
     assert!(code == 1 && stderr.contains("/nowhere: No such file"), "{stderr}");
     let second = ["--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()];
