@@ -14,7 +14,7 @@ const MIN_OWN_TERMS: usize = 2;
 /// A question with one word that is at least so rare, as a share of the weight of a word that the library
 /// does not have, is understood alone: of 10,000 passages about 70 have such a word.
 const RARE_SHARE: f32 = 0.75;
-/// A question with so many words of its own names what it is about, though it may refer to the conversation.
+/// A question with so many significant words names what it is about, though it may refer to the conversation.
 const MANY_OWN_TERMS: usize = 4;
 /// Two passages have as many of a question's words if their shares differ by this at most.
 const SAME_COVERAGE: f32 = 0.05;
@@ -121,7 +121,7 @@ fn refers(library: &Library, question: &str, own: &[Term], before: &[Term]) -> R
         return Reference::Certain;
     }
     match reference(question, library.language_of_question(question), named) {
-        // One rare word is a whole question if nothing stands for another.
+        // One rare word is a whole question unless a pronoun replaces another.
         Reference::Continues if !says_enough => Reference::Nothing,
         refers => refers,
     }
@@ -215,13 +215,18 @@ mod tests {
     use super::*;
     use crate::{LibraryLimits, ParseLimits, parse};
 
+    fn library(text: &str) -> Library {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        let parsed = parse("a.md", text.as_bytes(), &ParseLimits::default()).unwrap();
+        library.add("a.md", &parsed).unwrap();
+        library
+    }
+
     #[test]
     fn a_question_takes_what_it_lacks_from_the_questions_before() {
-        let library = Library::in_memory(LibraryLimits::default()).unwrap();
-        let text = b"# Training\n\nThe hardware was eight processors. The training steps took three days.\n\nA large model has layers.";
-        library
-            .add("a.md", &parse("a.md", text, &ParseLimits::default()).unwrap())
-            .unwrap();
+        let library = library(
+            "# Training\n\nThe hardware was eight processors. The training steps took three days.\n\nA large model has layers.",
+        );
         let said = |questions: &[&str]| -> Vec<ChatMessage> {
             let exchange = |question: &&str| {
                 [
@@ -293,11 +298,9 @@ mod tests {
 
     #[test]
     fn a_question_that_its_own_words_answer_takes_nothing() {
-        let library = Library::in_memory(LibraryLimits::default()).unwrap();
-        let text = b"# Optimizer\n\nThe optimizer varies the rate of training with each step.\n\n# Hardware\n\nTraining took 3.5 days on eight processors.\n\n# Model\n\nThe model has layers and heads.";
-        library
-            .add("a.md", &parse("a.md", text, &ParseLimits::default()).unwrap())
-            .unwrap();
+        let library = library(
+            "# Optimizer\n\nThe optimizer varies the rate of training with each step.\n\n# Hardware\n\nTraining took 3.5 days on eight processors.\n\n# Model\n\nThe model has layers and heads.",
+        );
         let before = [ChatMessage::new(Role::User, "Which optimizer was used?")];
         for (question, is_alone) in [
             ("and how long did it train?", true),
@@ -311,11 +314,9 @@ mod tests {
 
     #[test]
     fn a_question_about_something_else_takes_nothing() {
-        let library = Library::in_memory(LibraryLimits::default()).unwrap();
-        let text = b"# Owners\n\nAn upload belongs to its owner, who alone may delete it. The owner is read from a header.\n\n# Refusals\n\nA question is refused if no document has its words.\n\n# Keys\n\nA key is rotated with a command.";
-        library
-            .add("a.md", &parse("a.md", text, &ParseLimits::default()).unwrap())
-            .unwrap();
+        let library = library(
+            "# Owners\n\nAn upload belongs to its owner, who alone may delete it. The owner is read from a header.\n\n# Refusals\n\nA question is refused if no document has its words.\n\n# Keys\n\nA key is rotated with a command.",
+        );
         let before = [ChatMessage::new(Role::User, "Who may delete an upload?")];
         for (question, wanted) in [
             ("why did it refuse my question", None),

@@ -21,7 +21,7 @@ pub(crate) enum Reference {
 
 /// The words of a language, separated by spaces.
 struct Words {
-    /// Pronouns that stand for what is asked about.
+    /// Pronouns that replace what is asked about.
     certain: &'static str,
     /// Pronouns that are often the subject of a question about something else.
     possible: &'static str,
@@ -45,7 +45,8 @@ struct Words {
 
 impl Words {
     /// Returns whether a complete question begins with a word.
-    fn begins(&self, word: &str, language: Language) -> bool {
+    fn begin_with(&self, word: &str, language: Language) -> bool {
+        // The English words that only ask are mostly no beginnings: `just`, `many`.
         let asks = language != Language::English && only_asks(word, language);
         has(self.verbs, word) || has(self.asking, word) || asks
     }
@@ -102,7 +103,7 @@ const SPANISH: Words = Words {
     certain: "eso esto ello aquello",
     possible: "él ella ellos ellas",
     pointing: "este esta estos estas ese esa esos esas",
-    impersonal: "esto es posible",
+    impersonal: "",
     continuing: "y e pero o",
     shortened: "y si,qué tal",
     fillers: "ok vale entonces gracias bien ahora luego sí no",
@@ -119,7 +120,7 @@ const ITALIAN: Words = Words {
     continuing: "e ed ma o",
     shortened: "e se",
     fillers: "ok allora grazie bene adesso ora poi sì no",
-    verbs: "è sono era erano c'è può possono deve devono ha hanno",
+    verbs: "è sono era erano può possono deve devono ha hanno",
     asking: "che",
     prepositions: "da fino per in su con senza a sotto prima dopo di",
 };
@@ -128,7 +129,7 @@ const PORTUGUESE: Words = Words {
     certain: "isso isto aquilo",
     possible: "ele ela eles elas",
     pointing: "este esta estes estas esse essa esses essas",
-    impersonal: "isso é possível",
+    impersonal: "",
     continuing: "e mas ou",
     shortened: "e se,que tal",
     fillers: "ok então obrigado obrigada bem agora depois sim não",
@@ -141,7 +142,7 @@ const DUTCH: Words = Words {
     certain: "ervan daarvan ermee daarmee erop daarop ervoor daarvoor",
     possible: "hij zij ze",
     pointing: "dit dat deze die",
-    impersonal: "dat het,zodat",
+    impersonal: "dat het",
     continuing: "en maar of",
     shortened: "hoe zit het met,wat met",
     fillers: "ok oké dus nu dan bedankt goed ja nee",
@@ -150,7 +151,7 @@ const DUTCH: Words = Words {
     prepositions: "sinds vanaf tot voor in op met zonder van bij naar onder na over",
 };
 
-/// Subjects after which `do` and `have` are verbs of their own: `can I do it`.
+/// English subjects after which `do` and `have` are verbs of their own: `can I do it`.
 const SPEAKERS: &str = "i you we to";
 /// Words after which the English `one` refers to the conversation. Elsewhere it is a number: `readers of one turn`.
 const BEFORE_ONE: [&str; 8] = [
@@ -159,8 +160,15 @@ const BEFORE_ONE: [&str; 8] = [
 /// Words beside the English `there` that make it refer to nothing: `is there a limit`.
 const BESIDE_THERE: [&str; 4] = ["is", "are", "was", "were"];
 
+/// A question that lacks its verb has at most so many words: `for how long`.
+const SHORT_QUESTION: usize = 5;
+/// A pronoun after as many significant words may refer to one of these.
+const OWN_WORDS_BEFORE: usize = 2;
+/// A question without a verb that has as many significant words is complete: `and default path of the log file`.
+const LONG_QUESTION: usize = 3;
+
 /// Returns the words of a language, if it has any here.
-fn words(language: Language) -> Option<&'static Words> {
+fn words_of(language: Language) -> Option<&'static Words> {
     match language {
         Language::English => Some(&ENGLISH),
         Language::German => Some(&GERMAN),
@@ -186,7 +194,7 @@ fn has(list: &str, word: &str) -> bool {
     list.split_whitespace().any(|one| one == word)
 }
 
-/// What a significant word of a question is.
+/// Whether a word of a question names something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Named {
     /// Not significant: a stop word.
@@ -200,21 +208,21 @@ pub(crate) enum Named {
 /// Returns how a question refers to the conversation. `named` says of each of its words, in lower case,
 /// whether it names something.
 pub(crate) fn reference(question: &str, language: Language, named: impl Fn(&str) -> Named) -> Reference {
-    let Some(known) = words(language) else {
+    let Some(known) = words_of(language) else {
         return Reference::Nothing;
     };
     let question = question.to_lowercase().replace(['\'', '’'], " ");
     let mut words: Vec<&str> = question.unicode_words().collect();
     words.drain(..words.iter().take_while(|word| has(known.fillers, word)).count());
-    let mut found = begins(known, &words, language, &named);
+    let mut found = beginning(known, &words, language, &named);
     without_phrases(&mut words, known.impersonal);
     let is_long = words.iter().filter(|word| named(word) != Named::No).count() >= LONG_QUESTION;
     for (at, word) in words.iter().enumerate() {
         let previous = at.checked_sub(1).map(|previous| words[previous]);
         let next = words.get(at + 1).copied();
-        let is_after_subject = at >= 2 && has(SPEAKERS, words[at - 2]);
+        let is_after_subject = language == Language::English && at >= 2 && has(SPEAKERS, words[at - 2]);
         let is_subject =
-            !is_after_subject && previous.is_none_or(|previous| known.begins(previous, language));
+            !is_after_subject && previous.is_none_or(|previous| known.begin_with(previous, language));
         let this = if has(known.certain, word) {
             Reference::Certain
         } else if has(known.possible, word) {
@@ -245,7 +253,7 @@ pub(crate) fn reference(question: &str, language: Language, named: impl Fn(&str)
 }
 
 /// Returns how the beginning of a question continues the one before.
-fn begins(known: &Words, words: &[&str], language: Language, named: &impl Fn(&str) -> Named) -> Reference {
+fn beginning(known: &Words, words: &[&str], language: Language, named: &impl Fn(&str) -> Named) -> Reference {
     let starts = |phrase: &str| {
         let mut phrase = phrase.split_whitespace();
         let mut at = words.iter();
@@ -272,19 +280,16 @@ fn begins(known: &Words, words: &[&str], language: Language, named: &impl Fn(&st
     }
     let skipped = rest.iter().take_while(|word| has(known.fillers, word)).count();
     let significant = rest.iter().filter(|word| named(word) != Named::No).count();
-    if rest.get(skipped).is_some_and(|word| known.begins(word, language)) || significant >= LONG_QUESTION {
+    if rest
+        .get(skipped)
+        .is_some_and(|word| known.begin_with(word, language))
+        || significant >= LONG_QUESTION
+    {
         Reference::Continues
     } else {
         Reference::Certain
     }
 }
-
-/// A question that lacks its verb has at most so many words: `for how long`.
-const SHORT_QUESTION: usize = 5;
-/// A pronoun after as many significant words may stand for one of these.
-const OWN_WORDS_BEFORE: usize = 2;
-/// A question without a verb that has as many significant words is complete: `and default path of the log file`.
-const LONG_QUESTION: usize = 3;
 
 /// Returns what `this` or `that` refers to, between two words.
 fn points(

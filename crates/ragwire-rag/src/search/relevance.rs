@@ -34,11 +34,12 @@ const COUNT_SHARE: f32 = 0.6;
 const RUN_SHARE: f32 = 0.15;
 /// A passage of the size at which it is full: BM25 prefers the shortest, which rarely answer.
 const LENGTH_SHARE: f32 = 0.3;
-/// How near a passage is by its meaning, from 0 to 1, relative to the farthest that is known. Weights from 1.5 to 2.5 gave almost the same answers; the fusion of ranks in place of
-/// it gave worse ones (docs/decisions/search.md).
+/// How near a passage is by its meaning, from 0 to 1, relative to the farthest that is known. Weights from
+/// 1.5 to 2.5 gave almost the same answers; the fusion of ranks in place of it gave worse ones
+/// (docs/decisions/search.md).
 const MEANING_SHARE: f32 = 2.0;
-/// A passage of the document that answers the question before, for a question that depends on it. Of 27 such questions, two
-/// more have an answering passage first; twice the share changes one citation.
+/// A passage of the document that answers the question before, for a question that depends on it. Of 27 such
+/// questions, two more have an answering passage first; twice the share changes one citation.
 const SAME_DOCUMENT_SHARE: f32 = 0.3;
 const OTHER_LANGUAGE_COST: f32 = 0.5;
 const FRAGMENTS_COST: f32 = 0.15;
@@ -424,6 +425,27 @@ mod tests {
                 .map(|hit| hit.chunk.document_name)
                 .collect();
             assert_eq!(names, [nearer, farther, "c.md"]);
+        }
+    }
+
+    #[test]
+    fn the_document_for_the_question_before_decides_between_equal_words() {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        for name in ["a.md", "b.md"] {
+            let text = format!("The robin in {name} weighs 20 grams.");
+            let parsed = parse(name, text.as_bytes(), &ParseLimits::default()).unwrap();
+            library.add(name, &parsed).unwrap();
+        }
+        let query = "what does the robin weigh";
+        let hits = library.search(query, 10).unwrap();
+        for (first, second) in [("a.md", "b.md"), ("b.md", "a.md")] {
+            let document = hits.iter().find(|hit| hit.chunk.document_name == first);
+            let known = Known::default().after(document.map(|hit| hit.chunk.document_id.clone()));
+            let names: Vec<String> = by_relevance(&library, query, hits.clone(), &known)
+                .into_iter()
+                .map(|hit| hit.chunk.document_name)
+                .collect();
+            assert_eq!(names, [first, second]);
         }
     }
 

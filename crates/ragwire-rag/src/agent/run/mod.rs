@@ -88,7 +88,7 @@ pub(super) async fn run(
     let follows = follow_up(&parts.library, prompt, &question.earlier);
     let mut tools = parts.tools.clone().within(question.filter.clone());
     if let Some(follows) = &follows {
-        tools = tools.after(&follows.before);
+        tools = tools.after(follows.before.clone()).await?;
     }
     let mut run = Run {
         parts,

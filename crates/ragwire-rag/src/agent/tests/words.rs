@@ -152,3 +152,52 @@ async fn a_real_paper_answers_with_pages() {
         assert_eq!(ask_default(&agent, question).await.text, NO_ANSWER, "{question}");
     }
 }
+
+/// Both documents have the passage that the question asks for. Only one of them has what was asked before.
+#[tokio::test]
+async fn the_document_for_the_question_before_comes_first_among_equal_passages() {
+    let filler = "Feathers keep a bird warm and dry in the rain. ".repeat(40);
+    for (asked, other) in [("a.md", "b.md"), ("b.md", "a.md")] {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        for name in ["a.md", "b.md"] {
+            let song = if name == asked {
+                "A robin sings at dawn."
+            } else {
+                "An owl sleeps."
+            };
+            let text = format!(
+                "# Song\n\n{song}\n\n{filler}\n\n# Weight\n\nThe usual weight in {name} is 20 grams."
+            );
+            let parsed = parse(name, text.as_bytes(), &ParseLimits::default()).unwrap();
+            library.add(name, &parsed).unwrap();
+        }
+        let library = Arc::new(library);
+        let agent = Agent::builder(Arc::clone(&library), words(&library)).build();
+        let said = vec![
+            ChatMessage::new(Role::User, "When does the robin sing?"),
+            ChatMessage::new(Role::Assistant, "At dawn."),
+        ];
+        let answered = ask(
+            &agent,
+            AgentQuestion::new("What is its usual weight in grams?").earlier(said),
+        )
+        .await;
+        let with_weight = pick_events(&answered, |event| match event {
+            Event::Sources(event) => Some(
+                event
+                    .sources
+                    .iter()
+                    .filter(|source| source.text.contains("20 grams"))
+                    .map(|source| source.document_id.clone())
+                    .collect::<Vec<_>>(),
+            ),
+            _ => None,
+        });
+        let documents = library.list();
+        let id = |name: &str| {
+            let document = documents.iter().find(|document| document.name == name);
+            document.map(|document| document.id.clone()).unwrap()
+        };
+        assert_eq!(with_weight, [[id(asked), id(other)]]);
+    }
+}

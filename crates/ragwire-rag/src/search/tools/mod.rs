@@ -147,8 +147,8 @@ pub struct SearchTools {
     embedder: Option<Arc<dyn Embed>>,
     late: bool,
     filter: Arc<DocumentFilter>,
-    /// The question before this one in a conversation.
-    before: Option<Arc<str>>,
+    /// The document that answers the question before, in a conversation.
+    document_before: Option<String>,
     /// What the embedder finds unrelated.
     zero: Arc<Zero>,
 }
@@ -176,7 +176,7 @@ impl SearchTools {
             embedder,
             late: false,
             filter: Arc::default(),
-            before: None,
+            document_before: None,
             zero: Arc::default(),
         })
     }
@@ -190,7 +190,7 @@ impl SearchTools {
             embedder: None,
             late: false,
             filter: Arc::default(),
-            before: None,
+            document_before: None,
             zero: Arc::default(),
         }
     }
@@ -215,11 +215,16 @@ impl SearchTools {
         self
     }
 
-    /// Prefers the documents that answer the question before.
-    #[must_use]
-    pub(crate) fn after(mut self, question: &str) -> Self {
-        self.before = Some(question.into());
-        self
+    /// Prefers the document that answers the question before, among those that the filter selects.
+    pub(crate) async fn after(mut self, question: String) -> Result<Self, ToolError> {
+        let (library, filter) = (Arc::clone(&self.library), Arc::clone(&self.filter));
+        let search = move || {
+            let hits = library.search_in(&question, MIN_READ, &filter)?;
+            Ok::<_, LibraryError>(by_relevance(&library, &question, hits, &Known::default()))
+        };
+        let first = spawn_blocking(search).await??.into_iter().next();
+        self.document_before = first.map(|hit| hit.chunk.document_id);
+        Ok(self)
     }
 
     /// Returns what the embedder finds unrelated.
@@ -401,14 +406,11 @@ impl SearchTools {
     /// Searches passages by words, and puts those and the nearest ones into one order.
     async fn words_of(&self, query: String, near: Vec<Hit>, limit: usize) -> Result<Vec<Hit>, ToolError> {
         let (library, filter) = (Arc::clone(&self.library), Arc::clone(&self.filter));
-        let before = self.before.clone();
+        let document_before = self.document_before.clone();
         let search = move || {
             let most = limit.saturating_mul(READ_PER_HIT).max(MIN_READ);
             let mut hits = library.search_in(&query, most, &filter)?;
-            let known = Known::of(&near).after(match before {
-                Some(before) => document_for(&library, &before, &filter)?,
-                None => None,
-            });
+            let known = Known::of(&near).after(document_before);
             let words: HashSet<String> = hits.iter().map(|hit| hit.chunk.id.clone()).collect();
             let others = near.into_iter().take(limit.max(READ_BY_MEANING));
             hits.extend(others.filter(|hit| !words.contains(&hit.chunk.id)));
@@ -520,17 +522,6 @@ impl Retrieve for ToolRetriever {
             Ok(found.pop().map(|found| found.hits).unwrap_or_default())
         })
     }
-}
-
-/// Returns the document of the most relevant passage for a question.
-fn document_for(
-    library: &Library,
-    question: &str,
-    filter: &DocumentFilter,
-) -> Result<Option<String>, LibraryError> {
-    let hits = library.search_in(question, MIN_READ, filter)?;
-    let hits = by_relevance(library, question, hits, &Known::default());
-    Ok(hits.into_iter().next().map(|hit| hit.chunk.document_id))
 }
 
 #[cfg(test)]
