@@ -81,6 +81,8 @@ failure_kinds! {
     NotFound = "not_found",
     /// There are no documents to search.
     NoDocuments = "no_documents",
+    /// There is no graph to answer from.
+    NoGraph = "no_graph",
     /// The turn does not exist or belongs to another owner.
     UnknownTurn = "unknown_turn",
     /// The journal has dropped the frames that the reader needs next.

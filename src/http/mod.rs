@@ -109,9 +109,10 @@ impl Rejected {
             | FailureKind::UpstreamTooLarge => StatusCode::BAD_GATEWAY,
             FailureKind::Timeout | FailureKind::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,
             FailureKind::NotAcceptable => StatusCode::NOT_ACCEPTABLE,
-            FailureKind::NotFound | FailureKind::NoDocuments | FailureKind::UnknownTurn => {
-                StatusCode::NOT_FOUND
-            }
+            FailureKind::NotFound
+            | FailureKind::NoDocuments
+            | FailureKind::NoGraph
+            | FailureKind::UnknownTurn => StatusCode::NOT_FOUND,
             FailureKind::Lost => StatusCode::CONFLICT,
             FailureKind::Gone => StatusCode::GONE,
             FailureKind::Ahead => StatusCode::RANGE_NOT_SATISFIABLE,

@@ -254,6 +254,7 @@ impl Failure {
             | FailureKind::Lost => true,
             FailureKind::ChatFailed
             | FailureKind::NoDocuments
+            | FailureKind::NoGraph
             | FailureKind::Timeout
             | FailureKind::ShuttingDown
             | FailureKind::Busy

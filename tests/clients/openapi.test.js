@@ -28,10 +28,14 @@ function closed(value) {
   return copy.type === "object" && copy.properties ? { ...copy, additionalProperties: false } : copy;
 }
 
-function check(which, pointer, value) {
+/** The schema at a place of the document. */
+function schemaAt(which, pointer) {
   const escaped = pointer.map((name) => name.replaceAll("~", "~0").replaceAll("/", "~1"));
-  const $ref = `${which}#/${escaped.map(encodeURIComponent).join("/")}`;
-  const validate = ajv.compile({ $ref });
+  return ajv.compile({ $ref: `${which}#/${escaped.map(encodeURIComponent).join("/")}` });
+}
+
+function check(which, pointer, value) {
+  const validate = schemaAt(which, pointer);
   assert.ok(validate(value), `${pointer.join(" ")}: ${ajv.errorsText(validate.errors)} in ${JSON.stringify(value)}`);
 }
 
@@ -183,4 +187,128 @@ test("answers match the document", async () => {
     if (item.get && !path.includes("{")) await call("GET", path);
   }
   assert.equal(answered.size, 17);
+});
+
+const human = { role: "user", content: "What is the commit rule?" };
+const ofUi = { role: "user", parts: [{ type: "text", text: "What is the commit rule?" }] };
+const agUi = { threadId: "t", runId: "r", messages: [human] };
+const model = "ragwire";
+const ask = { name: "ask", arguments: { question: "What is the commit rule?" } };
+
+// Bodies that a route accepts, and bodies that it refuses: its schema has to say so.
+const BODIES = {
+  "/v1/turns": {
+    accepted: [{ prompt: "Why?", history: [{ role: "assistant", text: "Because." }] }, { prompt: "Why?", filter: { tags: "a", kind: ["markdown"] } }],
+    refused: [{ prompt: " " }, { prompt: "Why?", history: [{}] }, { prompt: "Why?", history: [{ role: "tool", text: "1" }] }, { prompt: "Why?", options: [] }, { prompt: "Why?", session_id: "s", history: [{ role: "user", text: "x" }] }, { prompt: "Why?", options: { service: null } }, { prompt: "Why?", options: { output_schema: {} } }],
+  },
+  "/v1/rag/sessions/{session_id}/messages": {
+    accepted: [{ prompt: "Why?", filter: { folders: ["a"], language: "en", since: "2026-01" } }, { prompt: "Why?", filter: null }],
+    refused: ["x", { a: 1 }, { colour: "red" }, { tags: [1] }, { kinds: ["word"] }, { language: "xx" }, { since: "yesterday" }].map((filter) => ({ prompt: "Why?", filter })),
+  },
+  "/v1/sessions": { accepted: [{}, { profile_name: "default" }], refused: [{ profile_name: "" }, { title: "x".repeat(201) }] },
+  "/v1/sessions/{session_id}/chat": { accepted: [{ message: "Why?" }], refused: [{ message: "" }, { message: "\n" }] },
+  "/v1/chat/completions": {
+    accepted: [{ model, messages: [human] }, { model, messages: [{ role: "user", content: [{ type: "text", text: "Why?" }] }], response_format: { type: "text" }, reasoning_effort: "minimal" }],
+    refused: [
+      { model, messages: [] },
+      { model, messages: [{ role: "reasoning", content: null }] },
+      { model, messages: [{ role: "user", content: "" }] },
+      { model, messages: [{ ...human, images: ["aGk="] }] },
+      { model, messages: [{ role: "user", content: [{ type: "text" }] }] },
+      { model, messages: [{ role: "user", content: {} }] },
+      { model, messages: [{ role: "user", content: [{ type: "thought", text: "Why?" }] }] },
+      { model, messages: [human], response_format: {} },
+      { model, messages: [human], response_format: { type: "json_object" } },
+      { model, messages: [human], reasoning_effort: "extreme" },
+    ],
+  },
+  "/v1/responses": {
+    accepted: [{ model, input: "Why?" }, { model, input: [human, { type: "function_call" }], tools: [{ type: "file_search" }], reasoning: { effort: "low" }, text: { format: { type: "text" } } }],
+    refused: [
+      { model },
+      ...[null, "", [], [{ type: "function_call" }]].map((input) => ({ model, input })),
+      ...[{}, "x", [{}], [{ type: "function" }]].map((tools) => ({ model, input: "Why?", tools })),
+      { model, input: "Why?", reasoning: { effort: "extreme" } },
+      { model, input: "Why?", text: { format: { type: "json_object" } } },
+    ],
+  },
+  "/api/chat": {
+    accepted: [{ messages: [ofUi] }, { id: "c", messages: [{ role: "user", parts: [{ type: "data-x", data: 1 }, ...ofUi.parts] }] }],
+    refused: [{ messages: [] }, { messages: [{ role: "user", parts: [] }] }, { messages: [{ role: "user", parts: [{ type: "reasoning", text: "x" }] }] }, { id: "", messages: [ofUi] }],
+  },
+  "/ag-ui": {
+    accepted: [agUi, { ...agUi, forwardedProps: [null] }],
+    refused: [{ ...agUi, messages: [{ role: "reasoning", content: null }] }, { ...agUi, runId: "" }],
+  },
+  "/mcp": {
+    accepted: [{ jsonrpc: "2.0", id: "a", method: "tools/call", params: ask }, { jsonrpc: "2.0", method: "notifications/initialized" }],
+    refused: ["AAA", [], { jsonrpc: "2.0", id: {}, method: "ping" }, { jsonrpc: "2.0", id: 1, method: "tools/call", params: [null] }],
+  },
+  "/eve/v1/session": { accepted: [{ message: "Why?" }, { message: [{ type: "text", text: "Why?" }] }], refused: [{}, { message: "" }, { message: [{ type: "image", text: "x" }] }, { message: "Why?", outputSchema: {} }] },
+  "/runs/wait": {
+    accepted: ["Why?", { query: "Why?" }, { prompt: "", messages: [human] }, { messages: "Why?" }, { messages: [["human", "Why?"]] }, { messages: [{ type: "human", content: ["Why?"] }] }].map((input) => ({ input })),
+    refused: [{}, ...[null, 0, "", {}, { question: " " }, { messages: [] }, { messages: [{ type: "ai", content: "x" }] }, { messages: [{ type: "human", content: " " }] }].map((input) => ({ input }))],
+  },
+  "/threads/{thread_id}/runs/wait": { accepted: [{ input: "Why?" }], refused: [{ input: null }, { command: { resume: null } }, { input: "" }] },
+  "/threads/{thread_id}/state": {
+    accepted: [{}, { values: null }, { values: { messages: [{ type: "ai", content: "x" }, { type: "remove", id: "__remove_all__" }] } }],
+    refused: [{ values: { topic: 1 } }, { values: [] }, { values: { messages: 1 } }, { values: { messages: [{ type: "remove" }] } }, { checkpoint: "x" }],
+  },
+  "/threads/{thread_id}/history": { accepted: [{}, { limit: 1.0e3, before: "x" }], refused: [{ limit: -1 }, { limit: 0.5 }] },
+  "/threads/search": { accepted: [{ limit: 2.5e20, offset: 4.8e21 }], refused: [{ offset: 0.5 }, { sort_by: "colour" }] },
+};
+
+test("a route refuses a body if and only if its schema does", async () => {
+  const { id: session } = await call("POST", "/v1/sessions", { body: "{}" });
+  const { thread_id: thread } = await call("POST", "/threads", { body: "{}" });
+  const wrong = [];
+  for (const [path, { accepted, refused }] of Object.entries(BODIES)) {
+    const at = path.replace("{session_id}", session).replace("{thread_id}", thread);
+    const validate = schemaAt("requests", ["paths", path, "post", "requestBody", "content", JSON_TYPE, "schema"]);
+    for (const [isAccepted, bodies] of [[true, accepted], [false, refused]]) {
+      for (const value of bodies) {
+        const body = JSON.stringify(value);
+        const reply = await fetch(server.url + at, { method: "POST", body, headers: { "content-type": JSON_TYPE } });
+        await reply.body?.cancel();
+        if (reply.ok !== isAccepted) wrong.push(`${path} answers ${reply.status} to ${body}`);
+        if (validate(value) !== isAccepted) wrong.push(`${path}: the schema ${isAccepted ? "refuses" : "allows"} ${body}`);
+      }
+    }
+  }
+  assert.deepEqual(wrong, []);
+});
+
+// The same for parameters: `[method, path, where, name, accepted, refused]`.
+const PARAMETERS = [
+  ["get", "/v1/documents", "query", "kind", ["markdown"], ["", "word"]],
+  ["get", "/v1/documents", "query", "language", ["de"], ["", "xx"]],
+  ["get", "/v1/documents", "query", "since", ["2026", "2026-01-31"], ["", "2026-13", "26", "2026-06-31", "2026-02-30"]],
+  ["get", "/threads/{thread_id}/runs", "query", "offset", ["0", "9223372036854775807"], ["-1", "9223372036854775808"]],
+  ["get", "/threads/{thread_id}/runs", "query", "status", ["success"], ["", "happy"]],
+  ["get", "/threads/{thread_id}/runs/{run_id}", "path", "thread_id", ["t-1"], ["\u00d7", "."]],
+  ["get", "/threads/{thread_id}/runs/{run_id}/stream", "header", "last-event-id", ["-1", "0-", "3vu"], ["null", "\u00c2", "3uv", "03"]],
+];
+
+test("a route refuses a parameter if and only if its schema does", async () => {
+  const { thread_id: thread } = await call("POST", "/threads", { body: "{}" });
+  const started = await fetch(`${server.url}/threads/${thread}/runs`, { method: "POST", body: '{"input":"What is the commit rule?"}', headers: { "content-type": JSON_TYPE } });
+  const { run_id: run } = await started.json();
+  const wrong = [];
+  for (const [method, path, where, name, accepted, refused] of PARAMETERS) {
+    const parameter = document.paths[path][method].parameters.find((one) => one.in === where && one.name === name);
+    assert.ok(parameter, `${path} has no ${name}`);
+    const validate = ajv.compile({ ...parameter.schema, $id: undefined });
+    const { type } = parameter.schema;
+    for (const [isAccepted, values] of [[true, accepted], [false, refused]]) {
+      for (const value of values) {
+        const placed = where === "path" ? path.replace(`{${name}}`, encodeURIComponent(value)) : path;
+        const at = placed.replace("{thread_id}", thread).replace("{run_id}", run) + (where === "query" ? `?${name}=${encodeURIComponent(value)}` : "");
+        const reply = await fetch(server.url + at, { headers: where === "header" ? { [name]: value } : {} });
+        await reply.body?.cancel();
+        if (reply.ok !== isAccepted) wrong.push(`${at} answers ${reply.status} to ${name} ${value}`);
+        if (validate(type === "integer" ? BigInt(value) <= 2n ** 63n - 1n ? Number(value) : Number.MAX_VALUE : value) !== isAccepted) wrong.push(`${path}: the schema ${isAccepted ? "refuses" : "allows"} ${name} ${value}`);
+      }
+    }
+  }
+  assert.deepEqual(wrong, []);
 });

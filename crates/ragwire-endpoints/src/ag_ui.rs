@@ -20,8 +20,8 @@ use crate::caller::{Caller, stream};
 use crate::human::{HumanAnswer, Verdict};
 use crate::messages;
 pub use crate::messages::Message;
-use crate::openapi::schemas;
 use crate::openapi::{self, TurnRefusals, example};
+use crate::openapi::{requests, schemas};
 use crate::refusal::Refusal;
 use crate::request::{self, BodyKind, invalid};
 use crate::shared::Shared;
@@ -49,13 +49,14 @@ pub struct RunAgentInput {
     #[schema(min_length = 1, max_length = 256)]
     pub run_id: String,
     /// The messages, oldest first.
+    #[schema(value_type = requests::ChatMessages)]
     pub messages: Vec<Message>,
     /// Answers to the interrupts of the last run.
     #[serde(default)]
     pub resume: Option<Vec<ResumeEntry>>,
-    /// The application's own members.
+    /// The application's own members; anything else than an object is ignored.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Value, required = false)]
     pub forwarded_props: Value,
 }
 
@@ -171,12 +172,12 @@ fn answers(resume: &[ResumeEntry]) -> Result<(TurnId, Vec<HumanAnswer>), Refusal
         "forwardedProps": {},
     })),
     responses(
+        TurnRefusals,
         (status = 200, description = "AG-UI's events", headers(("x-ragwire-turn" = String, description = "The turn's id")),
             content((String = "text/event-stream", example = json!(example(&AgUi::new("thread-1", "run-1")))))),
         (status = 404, description = "No turn has asked this question", body = schemas::Refused),
         (status = 409, description = "The question already has another answer", body = schemas::Refused),
         (status = 410, description = "The question is no longer open", body = schemas::Refused),
-        TurnRefusals,
     ),
 )]
 pub(crate) async fn run(caller: Caller, request: Request) -> Result<Response, Refusal> {

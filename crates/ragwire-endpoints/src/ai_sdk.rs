@@ -33,8 +33,8 @@ use crate::lane::Lane;
 use crate::messages;
 pub use crate::messages::{ChatRole, UiMessage};
 use crate::ollama::{self, Answered};
-use crate::openapi::schemas;
 use crate::openapi::{self, TurnRefusals, example};
+use crate::openapi::{requests, schemas};
 use crate::refusal::Refusal;
 use crate::request::{self, BodyKind, Params, PathParam, invalid};
 use crate::shared::Shared;
@@ -73,6 +73,7 @@ pub struct ChatRequest {
     #[schema(min_length = 1, max_length = 256)]
     pub id: Option<String>,
     /// The messages, oldest first.
+    #[schema(value_type = requests::UiMessages)]
     pub messages: Vec<UiMessage>,
     /// The members that the page adds with the `body` option of `useChat`, and those of the
     /// transport, `trigger` and `messageId`.
@@ -140,6 +141,7 @@ const APPROVALS: HeaderName = HeaderName::from_static("x-ragwire-approvals");
         "trigger": "submit-message",
     })),
     responses(
+        TurnRefusals,
         (status = 200, description = "The UI message stream, version 1; the framed wire for `Accept: text/plain`", headers(("x-ragwire-turn" = String, description = "The turn's id")),
             content(
                 (String = "text/event-stream", example = json!(example(&AiSdk::default().message_id("m-2")))),
@@ -149,7 +151,6 @@ const APPROVALS: HeaderName = HeaderName::from_static("x-ragwire-approvals");
         (status = 406, description = "`Accept` matches neither type", body = schemas::Refused),
         (status = 409, description = "The question already has another answer", body = schemas::Refused),
         (status = 410, description = "The question is no longer open", body = schemas::Refused),
-        TurnRefusals,
     ),
 )]
 pub(crate) async fn chat(caller: Caller, request: Request) -> Result<Response, Refusal> {

@@ -14,6 +14,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::caller::Caller;
+use crate::openapi::requests::SessionId;
 use crate::openapi::{self, BodyRefusals, schemas};
 use crate::records::TurnRecord;
 use crate::refusal::{Refusal, unknown_session};
@@ -117,7 +118,7 @@ pub(crate) async fn list(caller: Caller) -> Result<Json<SessionList>, Refusal> {
     path = "/v1/sessions/{session_id}",
     tag = "session-chat",
     operation_id = "renameSession",
-    params(("session_id" = String, Path, description = "The session's id", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
+    params(("session_id" = inline(SessionId), Path, description = "The session's id")),
     request_body(content = SessionTitle, example = json!({ "title": "The last sprint" })),
     responses(
         (status = 200, description = "The session, without its messages", body = ListedSession),
@@ -153,7 +154,7 @@ pub(crate) async fn rename(
     path = "/v1/sessions/{session_id}",
     tag = "session-chat",
     operation_id = "deleteSession",
-    params(("session_id" = String, Path, description = "The session's id", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
+    params(("session_id" = inline(SessionId), Path, description = "The session's id")),
     responses(
         (status = 204, description = "The session was deleted"),
         (status = 400, description = "The id is malformed", body = schemas::Refused),
@@ -177,7 +178,7 @@ pub(crate) async fn delete(caller: Caller, id: PathParam) -> Result<StatusCode, 
     path = "/v1/sessions/{session_id}/turns",
     tag = "session-chat",
     operation_id = "sessionTurns",
-    params(("session_id" = String, Path, description = "The session's id", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
+    params(("session_id" = inline(SessionId), Path, description = "The session's id")),
     responses(
         (status = 200, description = "The turns", body = SessionTurns),
         (status = 400, description = "The id is malformed", body = schemas::Refused),
@@ -203,7 +204,7 @@ pub(crate) async fn turns(caller: Caller, id: PathParam) -> Result<Json<SessionT
     tag = "session-chat",
     operation_id = "rewindSession",
     params(
-        ("session_id" = String, Path, description = "The session's id", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$"),
+        ("session_id" = inline(SessionId), Path, description = "The session's id"),
         ("turn_id" = String, Path, description = "The first turn to remove"),
     ),
     responses(

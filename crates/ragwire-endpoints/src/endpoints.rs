@@ -18,7 +18,7 @@ use utoipa_axum::router::OpenApiRouter;
 use crate::bodies::Bodies;
 use crate::eve::EveSessions;
 use crate::limits::EndpointLimits;
-use crate::openapi;
+use crate::openapi::{self, requests};
 use crate::origin::Origins;
 use crate::owner::OwnerOf;
 use crate::protocol::Protocol;
@@ -487,7 +487,13 @@ impl Service {
 
     /// Returns the OpenAPI document of the routes.
     pub fn openapi(&self) -> OpenApi {
-        self.table().into_openapi()
+        let mut document = self.table().into_openapi();
+        let (reads_files, has_results) = (
+            self.shared.accepts_attachments,
+            self.shared.has_structured_results,
+        );
+        requests::complete(&mut document, reads_files, has_results);
+        document
     }
 
     /// Returns the request bodies that are being read, so that further routes of the server share

@@ -24,7 +24,7 @@ use utoipa_axum::routes;
 
 use crate::caller::{Caller, stream};
 use crate::lane::Lane;
-use crate::openapi::{self, TurnRefusals, example};
+use crate::openapi::{self, TurnRefusals, example, schemas};
 use crate::owner::Owner;
 use crate::refusal::Refusal;
 use crate::request::{self, BodyKind};
@@ -57,7 +57,7 @@ const INVALID_PARAMS: i32 = -32602;
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
 enum RequestId {
-    Number(i64),
+    Number(f64),
     Text(String),
 }
 
@@ -73,8 +73,50 @@ struct Message {
     #[serde(default)]
     method: String,
     #[serde(default)]
-    #[schema(value_type = Object)]
+    #[schema(value_type = Option<Object>)]
     params: Value,
+}
+
+impl Message {
+    /// Reads a message; `None` if the body is not one.
+    fn read(body: Value) -> Option<Self> {
+        let message = Self::deserialize(body).ok()?;
+        let is_id = |id: &Value| id.is_null() || id.is_string() || id.is_number();
+        let is_params = |params: &Value| params.is_null() || params.is_object();
+        (is_id(&message.id) && is_params(&message.params)).then_some(message)
+    }
+}
+
+/// A request that is refused before or as a message of JSON-RPC.
+#[derive(ToSchema)]
+#[schema(as = McpRefusal)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum McpRefused {
+    /// As every other route refuses it.
+    Refusal(schemas::Refused),
+    /// As JSON-RPC does.
+    Error(McpFailed),
+}
+
+/// A message of JSON-RPC with an error.
+#[derive(ToSchema)]
+#[schema(as = McpFailure)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct McpFailed {
+    jsonrpc: String,
+    #[schema(required = true)]
+    id: Option<RequestId>,
+    error: McpErrorObject,
+}
+
+/// An error of JSON-RPC.
+#[derive(ToSchema)]
+#[schema(as = McpErrorObject)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct McpErrorObject {
+    code: i32,
+    message: String,
 }
 
 /// The arguments of the tool `ask`.
@@ -128,9 +170,9 @@ struct Search {
                 (String = "text/event-stream", example = json!(example(&Mcp::new(1.into()).progress("token".into())))),
             )),
         (status = 202, description = "The notification was accepted"),
-        (status = 400, description = "The body is not one JSON-RPC message, or the version in `mcp-protocol-version` is unknown", body = Object),
-        (status = 403, description = "Pages of this origin may not use the route"),
         TurnRefusals,
+        (status = 400, description = "The body is not one JSON-RPC message, or the version in `mcp-protocol-version` is unknown", body = McpRefused),
+        (status = 403, description = "Pages of this origin may not use the route", body = schemas::Refused),
     ),
 )]
 pub(crate) async fn call(caller: Caller, request: Request) -> Result<Response, Refusal> {
@@ -139,7 +181,7 @@ pub(crate) async fn call(caller: Caller, request: Request) -> Result<Response, R
     check_version(request.headers())?;
     let session = session(request.headers());
     let message: Value = request::read_json(shared, BodyKind::Question, request).await?;
-    let Ok(Message { id, method, params }) = Message::deserialize(&message) else {
+    let Some(Message { id, method, params }) = Message::read(message) else {
         let refused = error(
             &Value::Null,
             INVALID_REQUEST,
@@ -147,7 +189,7 @@ pub(crate) async fn call(caller: Caller, request: Request) -> Result<Response, R
         );
         return Ok((StatusCode::BAD_REQUEST, refused).into_response());
     };
-    let is_request = id.is_string() || id.is_number();
+    let is_request = !id.is_null();
     match method.as_str() {
         "notifications/cancelled" => {
             let lane = lane(&caller.owner, &session, &params["requestId"]);

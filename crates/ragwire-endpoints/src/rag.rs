@@ -15,8 +15,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::caller::{self, Caller};
-use crate::openapi::schemas;
+use crate::openapi::requests::SessionId;
 use crate::openapi::{self, TurnRefusals, example};
+use crate::openapi::{requests, schemas};
 use crate::refusal::Refusal;
 use crate::request::{self, BodyKind, PathParam};
 use crate::shared::Shared;
@@ -47,7 +48,7 @@ pub struct QuestionRequest {
     #[serde(default)]
     pub review_enabled: bool,
     /// Which documents to search, as the orchestrator defines it.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<requests::Filter>)]
     pub filter: Option<Value>,
     /// Sent by old clients; ignored.
     #[serde(default, rename = "retrieval_mode")]
@@ -88,7 +89,7 @@ pub(crate) struct RagAnswer {
     path = "/v1/rag/sessions/{session_id}/messages/stream",
     tag = "questions",
     operation_id = "ragStream",
-    params(("session_id" = String, Path, description = "1 to 128 letters, digits, `-`, `_` and `.`, chosen by the client", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
+    params(("session_id" = inline(SessionId), Path, description = "1 to 128 letters, digits, `-`, `_` and `.`, chosen by the client")),
     request_body(content = QuestionRequest, example = json!({ "prompt": "What is the commit rule?" })),
     responses(
         (status = 200, description = "The framed wire", headers(("x-ragwire-turn" = String, description = "The turn's id")),
@@ -108,7 +109,7 @@ pub(crate) async fn stream(caller: Caller, id: PathParam, request: Request) -> R
     path = "/v1/rag/sessions/{session_id}/messages",
     tag = "questions",
     operation_id = "ragWhole",
-    params(("session_id" = String, Path, description = "1 to 128 letters, digits, `-`, `_` and `.`, chosen by the client", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
+    params(("session_id" = inline(SessionId), Path, description = "1 to 128 letters, digits, `-`, `_` and `.`, chosen by the client")),
     request_body(content = QuestionRequest, example = json!({ "prompt": "What is the commit rule?" })),
     responses((status = 200, description = "The whole answer", body = RagAnswer), TurnRefusals),
 )]

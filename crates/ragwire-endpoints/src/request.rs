@@ -11,8 +11,9 @@ use ragwire::Question;
 use ragwire::orchestrator::FILTER;
 use ragwire::session::Sessions;
 use ragwire::turn::{Ask, TurnId};
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Number, Value};
 
 use crate::body;
 use crate::refusal::Refusal;
@@ -133,10 +134,14 @@ impl Params {
     ///
     /// # Errors
     ///
-    /// 422 if it is not a number.
+    /// 422 if it is not a number, or has more than 63 bits, which clients read as negative.
     pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, Refusal> {
-        let number = self.get(name).map(str::parse).transpose();
-        number.map_err(|_| invalid(format!("`{name}` must be a whole number.")))
+        let number = |text: &str| text.parse().ok().filter(|number| i64::try_from(*number).is_ok());
+        self.get(name)
+            .map(|text| {
+                number(text).ok_or_else(|| invalid(format!("`{name}` must be a whole number below 2^63.")))
+            })
+            .transpose()
     }
 
     /// Returns `true` if a parameter is `1` or `true`, in any case.
@@ -179,6 +184,30 @@ pub(crate) fn check_session_id(id: String) -> Result<String, Refusal> {
 pub(crate) fn turn_id(param: PathParam) -> TurnId {
     let id = param.ok().and_then(|Path(id)| TurnId::parse(&id));
     id.unwrap_or_else(TurnId::random)
+}
+
+/// Reads a number of things from JSON, where `20.0` is a whole number, and one that no list reaches
+/// is as good as any.
+pub(crate) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+    let Some(number) = Option::<Number>::deserialize(deserializer)? else {
+        return Ok(None);
+    };
+    let whole = number.as_u64().or_else(|| {
+        let number = number.as_f64()?;
+        // The conversion saturates.
+        (number >= 0.0 && number.fract() == 0.0).then_some(number as u64)
+    });
+    let whole =
+        whole.ok_or_else(|| D::Error::custom(format_args!("{number} is not a whole number from 0")))?;
+    Ok(Some(usize::try_from(whole).unwrap_or(usize::MAX)))
+}
+
+/// Reads an object from JSON. Serde alone would accept an array, member by member.
+pub(crate) fn from_object<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    let members = Map::deserialize(deserializer)?;
+    T::deserialize(Value::Object(members)).map_err(D::Error::custom)
 }
 
 /// Adds the filter of a request to its question.

@@ -21,7 +21,7 @@ use utoipa_axum::routes;
 use crate::caller::{Caller, CallerOr, stream};
 use crate::messages::{self, Message};
 use crate::openai::{CreatedTurn, OpenAiRefusal, UnsupportedParameter, check_model, check_others, effort};
-use crate::openapi::{self, OpenAiRefusals, example, schemas};
+use crate::openapi::{self, OpenAiRefusals, example, requests, schemas};
 use crate::refusal::Refusal;
 use crate::request::{BodyKind, Params, PathParam, invalid};
 use crate::shared::Shared;
@@ -44,6 +44,7 @@ pub struct ResponseRequest {
     /// The name of the only model.
     pub model: String,
     /// The question as a string, or a list of messages with the question as the user's last one.
+    #[schema(value_type = requests::ResponseInput)]
     pub input: Value,
     /// Whether the response is streamed.
     pub stream: Option<bool>,
@@ -55,21 +56,21 @@ pub struct ResponseRequest {
     pub store: Option<bool>,
     /// The form of the answer: `{"format": {"type": "json_schema", "schema": …}}`.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = requests::ResponseText, required = false)]
     pub text: Value,
     /// Only `file_search` and `mcp`: what the orchestrator does anyway.
     #[serde(default)]
-    #[schema(value_type = Vec<Object>)]
+    #[schema(value_type = requests::ResponseTools, required = false)]
     pub tools: Value,
     /// The instructions for the model, before those of the messages.
     pub instructions: Option<String>,
     /// The effort: `{"effort": "low"}`. Steps are always summarised.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = requests::ResponseReasoning, required = false)]
     pub reasoning: Value,
     /// What a stream contains. Nothing in it changes the answer.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Value, required = false)]
     pub stream_options: Value,
     /// All other parameters.
     #[serde(flatten)]
@@ -86,16 +87,25 @@ impl ResponseRequest {
     /// The first parameter that would change the answer.
     pub fn check(&self, honoured: &[String]) -> Result<(), UnsupportedParameter> {
         check_others(&self.others, honoured)?;
-        if effort(&self.reasoning["effort"]).is_none() {
+        let is_object = self.reasoning.is_null() || self.reasoning.is_object();
+        if !is_object || effort(&self.reasoning["effort"]).is_none() {
             return Err(UnsupportedParameter::new("reasoning"));
         }
-        let mut tools = self.tools.as_array().into_iter().flatten();
-        if !tools.all(|tool| matches!(tool["type"].as_str(), Some("file_search" | "mcp"))) {
-            return Err(UnsupportedParameter::new("tools"));
+        let is_done_anyway = |tool: &Value| matches!(tool["type"].as_str(), Some("file_search" | "mcp"));
+        match &self.tools {
+            Value::Null => {}
+            Value::Array(tools) if tools.iter().all(is_done_anyway) => {}
+            Value::Array(_) | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+                return Err(UnsupportedParameter::new("tools"));
+            }
         }
-        match self.text["format"]["type"].as_str() {
-            None | Some("text" | "json_schema") => Ok(()),
-            Some(_) => Err(UnsupportedParameter::new("text")),
+        let is_object = |value: &Value| value.is_null() || value.is_object();
+        let format = &self.text["format"];
+        match format["type"].as_str() {
+            Some("text") => Ok(()),
+            Some("json_schema") if format["schema"].is_object() => Ok(()),
+            None if format.is_null() && is_object(&self.text) => Ok(()),
+            _ => Err(UnsupportedParameter::new("text")),
         }
     }
 
@@ -219,10 +229,10 @@ fn unknown_response() -> Refusal {
     operation_id = "createResponse",
     request_body(content = ResponseRequest, example = json!({ "model": "ragwire", "input": "What is the commit rule?", "stream": true })),
     responses(
+        OpenAiRefusals,
         (status = 200, description = "Events if `stream` is true, otherwise one object",
             content((String = "text/event-stream", example = json!(example(&Responses::new("resp_1", 1_767_323_045, "ragwire")))), (Object = "application/json"))),
         (status = 404, description = "The model or the previous response does not exist", body = schemas::OpenAiRefused),
-        OpenAiRefusals,
     ),
 )]
 pub(crate) async fn create(
@@ -301,11 +311,11 @@ async fn begin(caller: &Caller, history: Vec<Stored>) -> Result<String, Refusal>
         ("starting_after" = Option<u64>, Query, description = "The last sequence number that the reader has"),
     ),
     responses(
+        OpenAiRefusals,
         (status = 200, description = "Events if `stream` is true, otherwise one object",
             content((String = "text/event-stream", example = json!(example(&Responses::new("resp_1", 1_767_323_045, "ragwire")))), (Object = "application/json"))),
         (status = 404, description = "The response is unknown or has expired", body = schemas::OpenAiRefused),
         (status = 410, description = "The journal has dropped events that the reader needs", body = schemas::OpenAiRefused),
-        OpenAiRefusals,
     ),
 )]
 pub(crate) async fn retrieve(
@@ -347,9 +357,9 @@ fn response_id(param: PathParam) -> Result<ResponseId, Refusal> {
     operation_id = "cancelResponse",
     params(("response_id" = String, Path, description = "The response")),
     responses(
+        OpenAiRefusals,
         (status = 200, description = "The response, which has ended", body = Object),
         (status = 404, description = "The response is unknown or has expired", body = schemas::OpenAiRefused),
-        OpenAiRefusals,
     ),
 )]
 pub(crate) async fn cancel(

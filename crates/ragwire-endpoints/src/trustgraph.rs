@@ -165,7 +165,7 @@ async fn answer(shared: &Shared, kind: ServiceKind, call: &Call) -> Result<Turn,
     started.map_err(|refusal| {
         refusal.log();
         let mut rejected = Rejected::new(refusal.failure);
-        if refusal.status.is_client_error() {
+        if refusal.status.is_client_error() && !has_nothing(&rejected.failure.kind) {
             // A mistake in the request is the gateway's error, not the service's.
             rejected.failure.kind = Gateway::ERROR.into();
         }
@@ -285,5 +285,11 @@ fn is_failed_turn(refusal: &Refusal) -> bool {
         refusal.failure.kind,
         FailureKind::Busy | FailureKind::ShuttingDown | FailureKind::QueueTimeout
     );
-    refusal.status.is_server_error() && !is_refused
+    has_nothing(&refusal.failure.kind) || refusal.status.is_server_error() && !is_refused
+}
+
+/// Returns `true` if a service has nothing to answer from, which is its failure, although the status is
+/// 404 elsewhere.
+fn has_nothing(kind: &FailureKind) -> bool {
+    matches!(kind, FailureKind::NoDocuments | FailureKind::NoGraph)
 }

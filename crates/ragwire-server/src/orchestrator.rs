@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use ragwire::orchestrator::{Answering, Searcher, Service};
-use ragwire::{Failure, Orchestrator, Question, Sink};
+use ragwire::{Failure, FailureKind, Orchestrator, Question, Sink};
 use ragwire_rag::answer::Fallback;
 use ragwire_rag::answer::cache::{CacheLimits, LibraryCorpus, StoreCorpus};
 use ragwire_rag::answer::judge::{JudgeOptions, ModelJudge};
@@ -95,7 +95,8 @@ impl Orchestrator for Reference {
             (Service::DocumentRag(_), _) => Orchestrator::answer(&self.documents, question, sink),
             (Service::GraphRag(_), Some(graph)) => Orchestrator::answer(graph, question, sink),
             (Service::GraphRag(_), None) => {
-                let failure = Failure::new("no_graph", "This server keeps no graph; start it with --graph.");
+                let why = "This server keeps no graph; start it with --graph.";
+                let failure = Failure::new(FailureKind::NoGraph, why);
                 Box::pin(async move { Err(failure.permanent().into()) })
             }
             // The agent also answers for services that later versions add.

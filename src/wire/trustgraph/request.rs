@@ -424,6 +424,7 @@ impl Request {
             | FailureKind::NotAcceptable
             | FailureKind::NotFound
             | FailureKind::NoDocuments
+            | FailureKind::NoGraph
             | FailureKind::UnknownTurn
             | FailureKind::Gone
             | FailureKind::Ahead

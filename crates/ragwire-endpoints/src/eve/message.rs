@@ -6,6 +6,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::human::{HumanAnswer, Verdict};
+use crate::openapi::requests::OutputSchema;
 use crate::refusal::Refusal;
 use crate::request::invalid;
 
@@ -23,7 +24,7 @@ pub struct MessageRequest {
     #[serde(default)]
     input_responses: Vec<EveInputResponse>,
     /// The JSON schema of the result. Refused if the agent has no structured results.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<OutputSchema>)]
     output_schema: Option<Value>,
 }
 

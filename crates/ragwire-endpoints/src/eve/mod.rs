@@ -37,6 +37,7 @@ use utoipa_axum::routes;
 
 pub(crate) use self::sessions::EveSessions;
 use self::sessions::{EveError, EveSession, Reader, SessionClaim};
+use crate::openapi::requests::{EveFirstMessage, EveNextMessage};
 use crate::openapi::{self, EveRefusals, example};
 use crate::owner::Owner;
 use crate::refusal::Refusal;
@@ -172,7 +173,7 @@ struct EveCreated<'a> {
     tag = "eve",
     operation_id = "eveBegin",
     params(CreateQuery),
-    request_body(content = MessageRequest, example = json!({ "message": "What is the commit rule?" })),
+    request_body(content = EveFirstMessage, example = json!({ "message": "What is the commit rule?" })),
     responses(
         (status = 202, description = "The answer comes in the session's stream", body = EveCreated<'static>,
             headers(("x-eve-session-id" = String, description = "The session"), ("x-ragwire-turn" = String, description = "The turn"))),
@@ -229,14 +230,14 @@ struct EveContinued<'a> {
     tag = "eve",
     operation_id = "eveGoOn",
     params(("session_id" = String, Path, description = "The session, from the response to the first message")),
-    request_body(content = MessageRequest),
+    request_body(content = EveNextMessage),
     responses(
+        EveRefusals,
         (status = 200, description = "The answer comes in the session's stream", body = EveContinued<'static>,
             headers(("x-eve-session-id" = String, description = "The session"), ("x-ragwire-turn" = String, description = "The turn"))),
         (status = 404, description = "The session is unknown or has expired, or its turn has no such question", body = EveRefusalBody),
         (status = 409, description = "The session is still active, the token is wrong, or the question already has another answer", body = EveRefusalBody),
         (status = 410, description = "The session has failed, or the question is no longer open", body = EveRefusalBody),
-        EveRefusals,
     ),
 )]
 pub(crate) async fn continue_session(
@@ -355,10 +356,10 @@ struct EveCancelled<'a> {
     params(("session_id" = String, Path, description = "The session, from the response to the first message")),
     request_body(content = Option<EveCancel>),
     responses(
+        EveRefusals,
         (status = 200, description = "The turn is not running", body = EveCancelled<'static>),
         (status = 202, description = "The turn is stopping", body = EveCancelled<'static>),
         (status = 404, description = "The session is unknown or has expired", body = EveRefusalBody),
-        EveRefusals,
     ),
 )]
 pub(crate) async fn cancel(

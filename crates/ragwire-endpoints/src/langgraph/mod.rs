@@ -154,7 +154,7 @@ impl FromRequestParts<Arc<Shared>> for OfRun {
         let (caller, mut path) = parts_of(parts, shared).await?;
         let run = path.remove("run_id").unwrap_or_default();
         Ok(Self {
-            thread: path.remove("thread_id"),
+            thread: path.remove("thread_id").map(check_session_id).transpose()?,
             // A malformed ID becomes a random one, which no turn has.
             id: TurnId::parse(&run).unwrap_or_else(TurnId::random),
             caller,

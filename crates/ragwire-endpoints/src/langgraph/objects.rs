@@ -12,6 +12,8 @@ use utoipa::ToSchema;
 
 use super::record::ThreadRecord;
 use crate::caller::Caller;
+use crate::openapi::requests::{self, SessionId};
+use crate::request;
 
 /// What the server is.
 #[derive(Debug, Serialize, ToSchema)]
@@ -81,11 +83,7 @@ impl Assistant {
 #[schema(as = LangGraphThreadCreation)]
 pub(crate) struct ThreadCreation {
     /// 1 to 128 letters, digits, `-`, `_` and `.`; random if it is left out.
-    #[schema(
-        min_length = 1,
-        max_length = 128,
-        pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$"
-    )]
+    #[schema(value_type = Option<SessionId>)]
     pub(crate) thread_id: Option<String>,
     /// `do_nothing` returns a thread that exists; otherwise it is refused with 409.
     pub(crate) if_exists: Option<String>,
@@ -115,8 +113,10 @@ pub(crate) struct ThreadSearch {
     /// The status of the threads.
     pub(crate) status: Option<ThreadStatus>,
     /// Number of threads at most. Default: 10.
+    #[serde(deserialize_with = "request::count")]
     pub(crate) limit: Option<usize>,
     /// Number of threads to leave out.
+    #[serde(deserialize_with = "request::count")]
     pub(crate) offset: Option<usize>,
     /// `created_at`, `thread_id`, `status` or `updated_at`, the default.
     pub(crate) sort_by: Option<SortBy>,
@@ -158,9 +158,10 @@ pub(crate) enum SortOrder {
 #[schema(as = LangGraphHistory)]
 pub(crate) struct HistoryRequest {
     /// Number of states at most.
+    #[serde(deserialize_with = "request::count")]
     pub(crate) limit: Option<usize>,
     /// A state; only earlier ones are returned, and there are none.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Value, required = false)]
     pub(crate) before: Value,
     /// Members that the metadata of the state contains.
     pub(crate) metadata: Option<Map<String, Value>>,
@@ -173,17 +174,15 @@ pub(crate) struct StateUpdate {
     /// `messages`: one message or a list. A message with the ID of another replaces it, `remove`
     /// removes it, and every other is added at the end.
     #[serde(default)]
-    #[schema(value_type = Object)]
+    #[schema(value_type = requests::LangGraphValues, required = false)]
     pub(crate) values: Value,
     /// The state to start from: only the current one.
     pub(crate) checkpoint_id: Option<String>,
     /// The same with its other names.
-    #[serde(default)]
-    #[schema(value_type = Option<Object>)]
-    pub(crate) checkpoint: Value,
+    pub(crate) checkpoint: Option<Map<String, Value>>,
     /// Ignored: there is one node.
     #[serde(default, rename = "as_node")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Value, required = false)]
     pub(crate) _as_node: Option<IgnoredAny>,
 }
 
@@ -200,8 +199,7 @@ pub(crate) struct StateUpdated {
 #[schema(as = LangGraphCheckpointRequest)]
 pub(crate) struct CheckpointRequest {
     /// The state.
-    #[schema(value_type = Object)]
-    pub(crate) checkpoint: Value,
+    pub(crate) checkpoint: Map<String, Value>,
 }
 
 /// A thread.

@@ -33,6 +33,7 @@ pub struct RunRequest {
     /// `messages`, of which the last human one is the question; or `question`, `prompt`, `query` or
     /// `input` as a string.
     #[serde(default)]
+    #[schema(required = false)]
     pub input: Value,
     /// `resume`: the answer to the question that the newest run of the thread waits for.
     #[serde(default)]
@@ -81,7 +82,8 @@ impl RunRequest {
     ///
     /// 422 if `input` has neither a message of the user nor a question.
     pub fn question(&self) -> Result<Question, Refusal> {
-        let text = |name: &&str| self.input[*name].as_str().or_else(|| self.input.as_str());
+        let member = |name: &&str| self.input[*name].as_str().or_else(|| self.input.as_str());
+        let text = |name: &&str| member(name).filter(|text| !text.trim().is_empty());
         let (mut question, history) = match QUESTION.iter().find_map(text) {
             Some(text) => (Question::new(text), Vec::new()),
             None => self.last_of_messages()?,
@@ -145,7 +147,7 @@ pub(super) fn message(message: &Value) -> Option<Message> {
         }
         _ => return None,
     };
-    (!text.is_empty()).then(|| Message::new(role, text))
+    (!text.trim().is_empty()).then(|| Message::new(role, text))
 }
 
 /// A turn and the wire of its reader.

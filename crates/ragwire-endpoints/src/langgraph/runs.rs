@@ -15,13 +15,16 @@ use super::run::{self, RunRequest, Started};
 use super::state::RunState;
 use super::{Answer, LangGraphRefusal, OfRun, OfThread};
 use crate::caller::{Caller, CallerOr};
+use crate::openapi::requests::{LangGraphStatelessRun, LangGraphThreadRun, SessionId};
 use crate::openapi::{LangGraphRefusals, example, schemas};
 use crate::refusal::Refusal;
-use crate::request::{self, BodyKind, Params};
+use crate::request::{self, BodyKind, Params, invalid};
 use crate::start::Reader;
 
 /// Number of runs that a list has, if the request does not say.
 const PAGE: u64 = 10;
+/// The statuses of runs in LangGraph. No run here is `pending` or has the status `timeout`.
+const STATUSES: [&str; 6] = ["pending", "running", "error", "success", "timeout", "interrupted"];
 
 /// Reads a run of a thread. A full server reads it too, because it may be the answer to a question.
 async fn read(caller: &Caller, request: Request) -> Result<RunRequest, Refusal> {
@@ -31,13 +34,14 @@ async fn read(caller: &Caller, request: Request) -> Result<RunRequest, Refusal> 
 /// Starts a run in a thread and streams it. `command.resume` answers the question that the thread's
 /// newest run waits for.
 #[utoipa::path(post, path = "/threads/{thread_id}/runs/stream", tag = "langgraph", operation_id = "langgraphStream",
-    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
-    request_body(content = RunRequest, example = json!({
+    params(("thread_id" = inline(SessionId), Path, description = "The thread")),
+    request_body(content = LangGraphThreadRun, example = json!({
         "assistant_id": "ragwire",
         "input": { "messages": [{ "type": "human", "content": "What is the commit rule?" }] },
         "stream_mode": ["values", "messages-tuple"],
     })),
     responses(
+        LangGraphRefusals,
         (status = 200, description = "The run stream", headers(
             ("content-location" = String, description = "The run"),
             ("location" = String, description = "Where to join the stream"),
@@ -45,7 +49,6 @@ async fn read(caller: &Caller, request: Request) -> Result<RunRequest, Refusal> 
         ), content((String = "text/event-stream", example = json!(example(&LangGraph::new("run-1").thread("thread-1")))))),
         (status = 404, description = "The thread does not exist", body = schemas::LangGraphRefused),
         (status = 409, description = "`multitask_strategy` is `reject`, and a run is running", body = schemas::LangGraphRefused),
-        LangGraphRefusals,
     ))]
 pub(crate) async fn stream(of: OfThread, request: Request) -> Answer<Response> {
     let body = read(&of.caller, request).await?;
@@ -56,8 +59,8 @@ pub(crate) async fn stream(of: OfThread, request: Request) -> Answer<Response> {
 
 /// Starts a run in a thread without waiting for it.
 #[utoipa::path(post, path = "/threads/{thread_id}/runs", tag = "langgraph", operation_id = "langgraphRun",
-    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
-    request_body = RunRequest,
+    params(("thread_id" = inline(SessionId), Path, description = "The thread")),
+    request_body = LangGraphThreadRun,
     responses((status = 200, description = "The run", body = Run), LangGraphRefusals))]
 pub(crate) async fn create(of: OfThread, request: Request) -> Answer<Response> {
     let body = read(&of.caller, request).await?;
@@ -77,8 +80,8 @@ pub(crate) async fn create(of: OfThread, request: Request) -> Answer<Response> {
 
 /// Runs to the end and returns the state.
 #[utoipa::path(post, path = "/threads/{thread_id}/runs/wait", tag = "langgraph", operation_id = "langgraphWait",
-    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
-    request_body = RunRequest,
+    params(("thread_id" = inline(SessionId), Path, description = "The thread")),
+    request_body = LangGraphThreadRun,
     responses((status = 200, description = "The values; `__error__` if the run failed", body = Object), LangGraphRefusals))]
 pub(crate) async fn wait(of: OfThread, request: Request) -> Answer<Json<Value>> {
     let body = read(&of.caller, request).await?;
@@ -94,16 +97,19 @@ async fn wait_for(caller: &Caller, thread: Option<&str>, body: RunRequest) -> An
 
 /// Lists the runs of a thread, newest first.
 #[utoipa::path(get, path = "/threads/{thread_id}/runs", tag = "langgraph", operation_id = "langgraphRuns",
-    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$"),
-        ("limit" = Option<u64>, Query, description = "Number of runs at most. Default: 10"),
-        ("offset" = Option<u64>, Query, description = "Number of runs to leave out"),
-        ("status" = Option<String>, Query, description = "`running`, `success`, `error` or `interrupted`")),
-    responses((status = 200, description = "A page of runs", body = Vec<Run>),
-        (status = 404, description = "The thread does not exist", body = schemas::LangGraphRefused), LangGraphRefusals))]
+    params(("thread_id" = inline(SessionId), Path, description = "The thread"),
+        ("limit" = Option<u64>, Query, description = "Number of runs at most. Default: 10", maximum = 9_223_372_036_854_775_807_i64),
+        ("offset" = Option<u64>, Query, description = "Number of runs to leave out", maximum = 9_223_372_036_854_775_807_i64),
+        ("status" = Option<String>, Query, description = "Only runs with this status", pattern = "^(pending|running|error|success|timeout|interrupted)$")),
+    responses(LangGraphRefusals, (status = 200, description = "A page of runs", body = Vec<Run>),
+        (status = 404, description = "The thread does not exist", body = schemas::LangGraphRefused)))]
 pub(crate) async fn list(of: OfThread, params: Params) -> Answer<Json<Vec<Run>>> {
     let limit = params.number("limit")?.unwrap_or(PAGE);
     let offset = params.number("offset")?.unwrap_or_default();
     let status = params.get("status");
+    if status.is_some_and(|status| !STATUSES.contains(&status)) {
+        return Err(invalid(format!("`status` must be one of {}.", STATUSES.join(", "))).into());
+    }
     let record = ThreadRecord::of(&of.session().await?);
     let (mut runs, mut skipped) = (Vec::new(), 0);
     for run in record.runs.iter().rev() {
@@ -151,9 +157,9 @@ async fn object(of: &OfThread, run: &RunRecord) -> Option<Run> {
 
 /// Returns a run.
 #[utoipa::path(get, path = "/threads/{thread_id}/runs/{run_id}", tag = "langgraph", operation_id = "langgraphGetRun",
-    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$"), ("run_id" = String, Path, description = "The run")),
-    responses((status = 200, description = "The run", body = Run),
-        (status = 404, description = "The run is unknown or has expired", body = schemas::LangGraphRefused), LangGraphRefusals))]
+    params(("thread_id" = inline(SessionId), Path, description = "The thread"), ("run_id" = String, Path, description = "The run")),
+    responses(LangGraphRefusals, (status = 200, description = "The run", body = Run),
+        (status = 404, description = "The run is unknown or has expired", body = schemas::LangGraphRefused)))]
 pub(crate) async fn run(of: OfRun) -> Answer<Json<Run>> {
     let state = RunState::read(&of.caller, of.id, LangGraph::new(of.id.to_string())).await?;
     let thread = of.thread.as_deref();
@@ -173,14 +179,14 @@ pub(crate) async fn run(of: OfRun) -> Answer<Json<Run>> {
 
 /// Joins the stream of a run, after the event that `last-event-id` names.
 #[utoipa::path(get, path = "/threads/{thread_id}/runs/{run_id}/stream", tag = "langgraph", operation_id = "langgraphJoinStream",
-    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$"), ("run_id" = String, Path, description = "The run"),
-        ("last-event-id" = Option<String>, Header, description = "The last event read; `-1` or nothing for all", pattern = r"^(-1|[0-9]+[-vutmc]*)?$"),
+    params(("thread_id" = inline(SessionId), Path, description = "The thread"), ("run_id" = String, Path, description = "The run"),
+        ("last-event-id" = Option<String>, Header, description = "The last event read; `-1` or nothing for all", pattern = r"^(-1|(0|[1-9][0-9]{0,18})(-|(?!vtc$)v?u?t?m?c?))?$"),
         ("stream_mode" = Option<String>, Query, description = "Which events to send, if there is no `last-event-id`")),
     responses(
+        LangGraphRefusals,
         (status = 200, description = "The rest of the run", content((String = "text/event-stream", example = json!(example(&LangGraph::new("run-1").thread("thread-1")))))),
         (status = 404, description = "The run is unknown or has expired", body = schemas::LangGraphRefused),
         (status = 410, description = "The journal has dropped events that the reader needs", body = schemas::LangGraphRefused),
-        LangGraphRefusals,
     ))]
 pub(crate) async fn join_stream(of: OfRun, params: Params, headers: HeaderMap) -> Answer<Response> {
     resume(&of, &params, &headers).await
@@ -189,12 +195,12 @@ pub(crate) async fn join_stream(of: OfRun, params: Params, headers: HeaderMap) -
 /// Joins the stream of a run without a thread.
 #[utoipa::path(get, path = "/runs/{run_id}/stream", tag = "langgraph", operation_id = "langgraphJoinStateless",
     params(("run_id" = String, Path, description = "The run"),
-        ("last-event-id" = Option<String>, Header, description = "The last event read; `-1` or nothing for all", pattern = r"^(-1|[0-9]+[-vutmc]*)?$")),
+        ("last-event-id" = Option<String>, Header, description = "The last event read; `-1` or nothing for all", pattern = r"^(-1|(0|[1-9][0-9]{0,18})(-|(?!vtc$)v?u?t?m?c?))?$")),
     responses(
+        LangGraphRefusals,
         (status = 200, description = "The rest of the run", content((String = "text/event-stream", example = json!(example(&LangGraph::new("run-1")))))),
         (status = 404, description = "The run is unknown or has expired", body = schemas::LangGraphRefused),
         (status = 410, description = "The journal has dropped events that the reader needs", body = schemas::LangGraphRefused),
-        LangGraphRefusals,
     ))]
 pub(crate) async fn join_stateless(of: OfRun, params: Params, headers: HeaderMap) -> Answer<Response> {
     resume(&of, &params, &headers).await
@@ -216,9 +222,9 @@ fn last_event(headers: &HeaderMap) -> Result<Option<EventId>, Refusal> {
     let Some(value) = headers.get("last-event-id") else {
         return Ok(None);
     };
-    match value.to_str().unwrap_or_default() {
-        "" | "-1" => Ok(None),
-        id => match EventId::parse(id) {
+    match value.to_str() {
+        Ok("" | "-1") => Ok(None),
+        id => match id.ok().and_then(EventId::parse) {
             Some(id) => Ok(Some(id)),
             None => Err(Refusal::permanent(
                 StatusCode::BAD_REQUEST,
@@ -231,9 +237,9 @@ fn last_event(headers: &HeaderMap) -> Result<Option<EventId>, Refusal> {
 
 /// Waits for the end of a run and returns the state.
 #[utoipa::path(get, path = "/threads/{thread_id}/runs/{run_id}/join", tag = "langgraph", operation_id = "langgraphJoin",
-    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$"), ("run_id" = String, Path, description = "The run")),
-    responses((status = 200, description = "The values", body = Object),
-        (status = 404, description = "The run is unknown or has expired", body = schemas::LangGraphRefused), LangGraphRefusals))]
+    params(("thread_id" = inline(SessionId), Path, description = "The thread"), ("run_id" = String, Path, description = "The run")),
+    responses(LangGraphRefusals, (status = 200, description = "The values", body = Object),
+        (status = 404, description = "The run is unknown or has expired", body = schemas::LangGraphRefused)))]
 pub(crate) async fn join(of: OfRun) -> Answer<Json<Value>> {
     let wire = of.wire().await.modes(Modes::of(["values"]));
     let turn = of.caller.resume(of.id).await?;
@@ -242,10 +248,10 @@ pub(crate) async fn join(of: OfRun) -> Answer<Json<Value>> {
 
 /// Cancels a run. With `wait=1` the response is 204, once the run has ended, instead of 202.
 #[utoipa::path(post, path = "/threads/{thread_id}/runs/{run_id}/cancel", tag = "langgraph", operation_id = "langgraphCancel",
-    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$"), ("run_id" = String, Path, description = "The run"),
+    params(("thread_id" = inline(SessionId), Path, description = "The thread"), ("run_id" = String, Path, description = "The run"),
         ("wait" = Option<String>, Query, description = "`1` or `true`")),
-    responses((status = 202, description = "The run ends"), (status = 204, description = "With `wait`: the run has ended"),
-        (status = 404, description = "The run is unknown or has expired", body = schemas::LangGraphRefused), LangGraphRefusals))]
+    responses(LangGraphRefusals, (status = 202, description = "The run ends"), (status = 204, description = "With `wait`: the run has ended"),
+        (status = 404, description = "The run is unknown or has expired", body = schemas::LangGraphRefused)))]
 pub(crate) async fn cancel(of: OfRun, params: Params) -> Answer<StatusCode> {
     of.caller.stop(of.id).await?;
     if !params.is_true("wait") {
@@ -258,7 +264,7 @@ pub(crate) async fn cancel(of: OfRun, params: Params) -> Answer<StatusCode> {
 
 /// Answers one question without a thread, streamed.
 #[utoipa::path(post, path = "/runs/stream", tag = "langgraph", operation_id = "langgraphStreamStateless",
-    request_body = RunRequest,
+    request_body = LangGraphStatelessRun,
     responses(
         (status = 200, description = "The run stream", content((String = "text/event-stream", example = json!(example(&LangGraph::new("run-1")))))),
         LangGraphRefusals,
@@ -274,7 +280,7 @@ pub(crate) async fn stream_stateless(
 
 /// Answers one question without a thread and returns the state.
 #[utoipa::path(post, path = "/runs/wait", tag = "langgraph", operation_id = "langgraphWaitStateless",
-    request_body = RunRequest,
+    request_body = LangGraphStatelessRun,
     responses((status = 200, description = "The values; `__error__` if the run failed", body = Object), LangGraphRefusals))]
 pub(crate) async fn wait_stateless(
     caller: CallerOr<LangGraphRefusal>,

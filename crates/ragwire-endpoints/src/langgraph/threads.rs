@@ -17,6 +17,7 @@ use super::record::{ThreadRecord, check_metadata};
 use super::state::{self, Snapshot};
 use super::{Answer, LangGraphRefusal, OfThread, conflict, index, update};
 use crate::caller::{Caller, CallerOr};
+use crate::openapi::requests::SessionId;
 use crate::openapi::{LangGraphRefusals, schemas};
 use crate::refusal::Refusal;
 use crate::request::{self, BodyKind, check_session_id};
@@ -147,19 +148,19 @@ fn order(a: &Thread, b: &Thread, search: &ThreadSearch) -> Ordering {
 
 /// Returns a thread.
 #[utoipa::path(get, path = "/threads/{thread_id}", tag = "langgraph", operation_id = "langgraphThread",
-    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
-    responses((status = 200, description = "The thread", body = Thread),
-        (status = 404, description = "The thread does not exist", body = schemas::LangGraphRefused), LangGraphRefusals))]
+    params(("thread_id" = inline(SessionId), Path, description = "The thread")),
+    responses(LangGraphRefusals, (status = 200, description = "The thread", body = Thread),
+        (status = 404, description = "The thread does not exist", body = schemas::LangGraphRefused)))]
 pub(crate) async fn thread(of: OfThread) -> Answer<Json<Thread>> {
     Ok(Json(of.snapshot().await?.thread()))
 }
 
 /// Adds members to the metadata of a thread.
 #[utoipa::path(patch, path = "/threads/{thread_id}", tag = "langgraph", operation_id = "langgraphChangeThread",
-    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
+    params(("thread_id" = inline(SessionId), Path, description = "The thread")),
     request_body = ThreadChange,
-    responses((status = 200, description = "The thread", body = Thread),
-        (status = 404, description = "The thread does not exist", body = schemas::LangGraphRefused), LangGraphRefusals))]
+    responses(LangGraphRefusals, (status = 200, description = "The thread", body = Thread),
+        (status = 404, description = "The thread does not exist", body = schemas::LangGraphRefused)))]
 pub(crate) async fn change(of: OfThread, request: Request) -> Answer<Json<Thread>> {
     let change: ThreadChange = request::read_json(&of.caller.shared, BodyKind::Question, request).await?;
     let metadata = change.metadata.unwrap_or_default();
@@ -179,7 +180,7 @@ pub(crate) async fn change(of: OfThread, request: Request) -> Answer<Json<Thread
 
 /// Deletes a thread.
 #[utoipa::path(delete, path = "/threads/{thread_id}", tag = "langgraph", operation_id = "langgraphDeleteThread",
-    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
+    params(("thread_id" = inline(SessionId), Path, description = "The thread")),
     responses((status = 204, description = "The thread does not exist any more"), LangGraphRefusals))]
 pub(crate) async fn delete(of: OfThread) -> Answer<StatusCode> {
     let sessions = &of.caller.shared.sessions;
@@ -191,20 +192,20 @@ pub(crate) async fn delete(of: OfThread) -> Answer<StatusCode> {
 
 /// Returns the state of a thread.
 #[utoipa::path(get, path = "/threads/{thread_id}/state", tag = "langgraph", operation_id = "langgraphState",
-    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
-    responses((status = 200, description = "The state", body = ThreadState),
-        (status = 404, description = "The thread does not exist", body = schemas::LangGraphRefused), LangGraphRefusals))]
+    params(("thread_id" = inline(SessionId), Path, description = "The thread")),
+    responses(LangGraphRefusals, (status = 200, description = "The state", body = ThreadState),
+        (status = 404, description = "The thread does not exist", body = schemas::LangGraphRefused)))]
 pub(crate) async fn state(of: OfThread) -> Answer<Json<ThreadState>> {
     Ok(Json(of.snapshot().await?.state()))
 }
 
 /// Changes the messages of a thread.
 #[utoipa::path(post, path = "/threads/{thread_id}/state", tag = "langgraph", operation_id = "langgraphUpdateState",
-    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
+    params(("thread_id" = inline(SessionId), Path, description = "The thread")),
     request_body = StateUpdate,
-    responses((status = 200, description = "The new state", body = StateUpdated),
+    responses(LangGraphRefusals, (status = 200, description = "The new state", body = StateUpdated),
         (status = 404, description = "The thread does not exist", body = schemas::LangGraphRefused),
-        (status = 409, description = "A run is running, or the checkpoint is not the current one", body = schemas::LangGraphRefused), LangGraphRefusals))]
+        (status = 409, description = "A run is running, or the checkpoint is not the current one", body = schemas::LangGraphRefused)))]
 pub(crate) async fn update_state(of: OfThread, request: Request) -> Answer<Json<StateUpdated>> {
     let body: StateUpdate = request::read_json(&of.caller.shared, BodyKind::Conversation, request).await?;
     Ok(Json(update::update(&of.caller, &of.thread, body).await?))
@@ -212,22 +213,23 @@ pub(crate) async fn update_state(of: OfThread, request: Request) -> Answer<Json<
 
 /// Returns the state of a thread at a checkpoint: only the current one is kept.
 #[utoipa::path(get, path = "/threads/{thread_id}/state/{checkpoint_id}", tag = "langgraph", operation_id = "langgraphStateAt",
-    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$"), ("checkpoint_id" = String, Path, description = "The checkpoint")),
-    responses((status = 200, description = "The state", body = ThreadState),
-        (status = 404, description = "The thread or the checkpoint does not exist", body = schemas::LangGraphRefused), LangGraphRefusals))]
+    params(("thread_id" = inline(SessionId), Path, description = "The thread"), ("checkpoint_id" = String, Path, description = "The checkpoint")),
+    responses(LangGraphRefusals, (status = 200, description = "The state", body = ThreadState),
+        (status = 404, description = "The thread or the checkpoint does not exist", body = schemas::LangGraphRefused)))]
 pub(crate) async fn state_at(of: OfThread) -> Answer<Json<ThreadState>> {
     at(&of, of.checkpoint.as_deref().unwrap_or_default()).await
 }
 
 /// Does the same for a checkpoint in the body.
 #[utoipa::path(post, path = "/threads/{thread_id}/state/checkpoint", tag = "langgraph", operation_id = "langgraphStateOf",
-    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
+    params(("thread_id" = inline(SessionId), Path, description = "The thread")),
     request_body = CheckpointRequest,
-    responses((status = 200, description = "The state", body = ThreadState),
-        (status = 404, description = "The thread or the checkpoint does not exist", body = schemas::LangGraphRefused), LangGraphRefusals))]
+    responses(LangGraphRefusals, (status = 200, description = "The state", body = ThreadState),
+        (status = 404, description = "The thread or the checkpoint does not exist", body = schemas::LangGraphRefused)))]
 pub(crate) async fn state_of(of: OfThread, request: Request) -> Answer<Json<ThreadState>> {
     let body: CheckpointRequest = request::read_json(&of.caller.shared, BodyKind::Question, request).await?;
-    at(&of, body.checkpoint["checkpoint_id"].as_str().unwrap_or_default()).await
+    let id = body.checkpoint.get("checkpoint_id").and_then(Value::as_str);
+    at(&of, id.unwrap_or_default()).await
 }
 
 async fn at(of: &OfThread, checkpoint: &str) -> Answer<Json<ThreadState>> {
@@ -241,10 +243,10 @@ async fn at(of: &OfThread, checkpoint: &str) -> Answer<Json<ThreadState>> {
 
 /// Returns the states of a thread, newest first: the current one, if there is a message.
 #[utoipa::path(post, path = "/threads/{thread_id}/history", tag = "langgraph", operation_id = "langgraphHistory",
-    params(("thread_id" = String, Path, description = "The thread", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
+    params(("thread_id" = inline(SessionId), Path, description = "The thread")),
     request_body = Option<HistoryRequest>,
-    responses((status = 200, description = "At most one state", body = Vec<ThreadState>),
-        (status = 404, description = "The thread does not exist", body = schemas::LangGraphRefused), LangGraphRefusals))]
+    responses(LangGraphRefusals, (status = 200, description = "At most one state", body = Vec<ThreadState>),
+        (status = 404, description = "The thread does not exist", body = schemas::LangGraphRefused)))]
 pub(crate) async fn history(of: OfThread, request: Request) -> Answer<Json<Vec<ThreadState>>> {
     let asked: HistoryRequest = read(&of.caller, request).await?;
     let snapshot = of.snapshot().await?;

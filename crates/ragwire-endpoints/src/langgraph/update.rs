@@ -34,7 +34,10 @@ pub(super) async fn update(
         return Err(run::busy());
     }
     let current = state::checkpoint(snapshot.session()).checkpoint_id;
-    let of_object = update.checkpoint["checkpoint_id"].as_str();
+    let of_object = update
+        .checkpoint
+        .as_ref()
+        .and_then(|of| of.get("checkpoint_id")?.as_str());
     if [update.checkpoint_id.as_deref(), of_object]
         .into_iter()
         .flatten()

@@ -113,9 +113,9 @@ impl IntoResponse for OllamaRefusal {
         "messages": [{ "role": "user", "content": "What is the commit rule?" }],
     })),
     responses(
+        OllamaRefusals,
         (status = 200, description = "One object per line, or one object", content((String = "application/x-ndjson"), (Object = "application/json"))),
         (status = 404, description = "The model does not exist", body = schemas::OllamaRefused),
-        OllamaRefusals,
     ))]
 pub(crate) async fn chat(
     caller: CallerOr<OllamaRefusal>,
@@ -143,9 +143,9 @@ async fn answer(caller: &Caller, body: ChatRequest) -> Result<Response, OllamaRe
         "prompt": "What is the commit rule?",
     })),
     responses(
+        OllamaRefusals,
         (status = 200, description = "One object per line, or one object", content((String = "application/x-ndjson"), (Object = "application/json"))),
         (status = 404, description = "The model does not exist", body = schemas::OllamaRefused),
-        OllamaRefusals,
     ))]
 pub(crate) async fn generate(
     caller: CallerOr<OllamaRefusal>,
@@ -234,9 +234,9 @@ pub(crate) struct ShowRequest {
 #[utoipa::path(post, path = "/api/show", tag = "ollama", operation_id = "ollamaShow",
     request_body = ShowRequest,
     responses(
+        OllamaRefusals,
         (status = 200, description = "The model", body = Object),
         (status = 404, description = "The model does not exist", body = schemas::OllamaRefused),
-        OllamaRefusals,
     ))]
 pub(crate) async fn show(
     State(shared): State<Arc<Shared>>,

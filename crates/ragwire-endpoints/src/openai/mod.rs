@@ -59,6 +59,7 @@ const MODEL: &str = Endpoints::NAME;
         "stream_options": { "include_usage": true },
     })),
     responses(
+        OpenAiRefusals,
         (status = 200, description = "Chunks if `stream` is true, otherwise one object",
             headers(("x-ragwire-turn" = String, description = "The turn's id, if the response streams")),
             content(
@@ -66,7 +67,6 @@ const MODEL: &str = Endpoints::NAME;
                 (schemas::ChatCompletion = "application/json"),
             )),
         (status = 404, description = "The model does not exist", body = schemas::OpenAiRefused),
-        OpenAiRefusals,
     ),
 )]
 pub(crate) async fn completions(
@@ -123,6 +123,7 @@ async fn whole(turn: Turn, wire: &OpenAi) -> Result<Response, OpenAiRefusal> {
         ("include_usage" = Option<bool>, Query, description = "Whether the last chunk has the token counts"),
     ),
     responses(
+        OpenAiRefusals,
         (status = 200, description = "Chunks if `stream` is true, otherwise one object",
             content(
                 (String = "text/event-stream", example = json!(example(&OpenAi::new("chatcmpl-1", 1_767_323_045, MODEL)))),
@@ -130,7 +131,6 @@ async fn whole(turn: Turn, wire: &OpenAi) -> Result<Response, OpenAiRefusal> {
             )),
         (status = 404, description = "The completion is unknown or has expired", body = schemas::OpenAiRefused),
         (status = 410, description = "The journal has dropped chunks that the reader needs", body = schemas::OpenAiRefused),
-        OpenAiRefusals,
     ),
 )]
 pub(crate) async fn retrieve(

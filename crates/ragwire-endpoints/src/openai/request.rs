@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use super::OpenAiRefusal;
 use crate::messages::{self, Message};
+use crate::openapi::requests;
 use crate::refusal::Refusal;
 use crate::shared::Shared;
 
@@ -48,6 +49,7 @@ pub struct ChatCompletionRequest {
     /// `ragwire`.
     pub model: String,
     /// The messages, oldest first.
+    #[schema(value_type = requests::ChatMessages)]
     pub messages: Vec<Message>,
     /// Whether the answer is streamed.
     pub stream: Option<bool>,
@@ -58,12 +60,12 @@ pub struct ChatCompletionRequest {
     pub stream_options: Option<StreamOptions>,
     /// The effort: `none`, `minimal`, `low`, `medium`, `high` or `xhigh`.
     #[serde(default)]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = requests::ReasoningEffort, required = false)]
     pub reasoning_effort: Value,
     /// The form of the answer: `{"type":"text"}`, or a JSON schema if the endpoint has structured
     /// results.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = requests::ResponseFormat, required = false)]
     pub response_format: Value,
     /// All other parameters.
     #[serde(flatten)]

@@ -5,6 +5,7 @@
 //! `OpenApiRouter::route`, which would bypass the document. Streams are described by an example
 //! that the wire itself encodes.
 
+pub(crate) mod requests;
 #[doc(hidden)]
 pub mod samples;
 pub(crate) mod schemas;
@@ -23,6 +24,8 @@ use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Response as Answer, R
 use utoipa::{IntoResponses, OpenApi as _, ToSchema};
 
 use crate::eve::EveRefusalBody;
+#[doc(hidden)]
+pub use requests::schema_of;
 
 /// The schema of a [`Refusal`](crate::Refusal), for handlers that describe their own routes.
 #[derive(ToSchema)]
@@ -196,8 +199,12 @@ const BODY: [(&str, &str); 5] = [
     ("422", "The JSON does not have the expected shape."),
 ];
 /// Refusals of a turn.
-const TURN: [(&str, &str); 5] = [
+const TURN: [(&str, &str); 6] = [
     ("401", "The request has no valid owner."),
+    (
+        "404",
+        "There is nothing to answer from yet, or what the request names does not exist.",
+    ),
     (
         "429",
         "Too many questions are waiting in this session; `retry-after` says when to retry.",

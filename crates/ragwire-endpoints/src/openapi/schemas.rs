@@ -17,6 +17,7 @@ use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, 
 use utoipa::{PartialSchema, ToSchema};
 
 pub(crate) use super::Refused;
+use super::requests;
 #[cfg(test)]
 use super::samples::has;
 use super::samples::{component, defined, note};
@@ -49,6 +50,17 @@ pub(crate) enum Effort {
     Xhigh,
 }
 
+/// The author of an earlier message.
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(crate) enum Author {
+    /// The person who asks.
+    User,
+    /// The program that answers.
+    Assistant,
+}
+
 /// How a question is answered.
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
@@ -72,6 +84,37 @@ documented! {
         recoverable: bool,
         /// The ID of the request in the server's log: 32 hexadecimal digits.
         request_id: String,
+    }
+
+    /// An earlier message of a conversation.
+    EarlierMessage {
+        role: Author,
+        text: String,
+    }
+
+    /// Options of a question.
+    #[schema(as = QuestionOptions)]
+    Options {
+        /// Whether the review of the evidence is reported. Default: `false`.
+        #[schema(required = false)]
+        review: bool,
+        /// Whether the claims of the answer are verified. Default: `true`.
+        #[schema(required = false)]
+        verify: bool,
+        /// Whether the sources come after the answer. Default: `false`.
+        #[schema(required = false)]
+        sources_last: bool,
+        /// The kind of answer.
+        #[schema(value_type = requests::ServiceOfQuestion, required = false)]
+        service: Value,
+        /// Instructions for a model.
+        instructions: Option<String>,
+        /// The JSON schema of the answer.
+        #[schema(value_type = Option<requests::OutputSchema>)]
+        output_schema: Option<Value>,
+        /// Members that are passed to the orchestrator.
+        #[schema(value_type = Object, required = false)]
+        extra: Value,
     }
 
     /// The reason why a request was refused, in OpenAI's form. `x-request-id` has the request's ID.
@@ -259,6 +302,8 @@ impl PartialSchema for TrustGraphQuery {
         let optional = |kind| ObjectBuilder::new().schema_type(SchemaType::from_iter([kind, Type::Null]));
         let query = ObjectBuilder::new()
             .schema_type(Type::String)
+            .min_length(Some(1))
+            .pattern(Some(r"\S"))
             .description(text("The question."));
         let streaming = optional(Type::Boolean).description(text("Ignored: the answer is in one piece."));
         let about = "A question in TrustGraph's form. Other members that its clients send (`collection`, `user`, \
@@ -268,11 +313,7 @@ impl PartialSchema for TrustGraphQuery {
             .property("query", query)
             .required("query")
             .property("streaming", streaming)
-            .property(
-                "filter",
-                optional(Type::Object)
-                    .description(text("Which documents to search, as the orchestrator defines it.")),
-            );
+            .property("filter", requests::optional::<requests::Filter>());
         for (service, limits) in [
             ("graph-rag", GraphLimits::describe()),
             ("document-rag", DocumentLimits::describe()),
@@ -291,7 +332,11 @@ impl PartialSchema for TrustGraphQuery {
     }
 }
 
-impl ToSchema for TrustGraphQuery {}
+impl ToSchema for TrustGraphQuery {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((requests::Filter::name().into_owned(), requests::Filter::schema()));
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -26,6 +26,7 @@ use self::session::{PROFILE, Session};
 use crate::caller::{self, Caller};
 use crate::chats;
 use crate::lane::Lane;
+use crate::openapi::requests::SessionId;
 use crate::openapi::schemas;
 use crate::openapi::{self, BodyRefusals, TurnRefusals, example};
 use crate::refusal::Refusal;
@@ -53,8 +54,10 @@ const MAX_CREATE_BYTES: usize = 4096;
 #[schema(as = BeginSession)]
 struct NewSession {
     /// `default`.
+    #[schema(pattern = "^default$")]
     profile_name: Option<String>,
     /// At most 200 bytes of UTF-8. Default: the beginning of the first question.
+    #[schema(max_length = 200)]
     title: Option<String>,
 }
 
@@ -65,6 +68,7 @@ struct NewSession {
 #[non_exhaustive]
 pub struct ChatRequest {
     /// The question.
+    #[schema(min_length = 1, pattern = r"\S")]
     pub message: String,
     /// The size of the model to use.
     pub model_size: Option<ModelSize>,
@@ -152,7 +156,7 @@ pub(crate) async fn create(caller: Caller, request: Request) -> Result<(StatusCo
     path = "/v1/sessions/{session_id}",
     tag = "session-chat",
     operation_id = "session",
-    params(("session_id" = String, Path, description = "The session's id", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
+    params(("session_id" = inline(SessionId), Path, description = "The session's id")),
     responses(
         (status = 200, description = "The session", body = Session),
         (status = 400, description = "The id is malformed", body = schemas::Refused),
@@ -171,13 +175,13 @@ pub(crate) async fn get(caller: Caller, id: PathParam) -> Result<Json<Session>, 
     path = "/v1/sessions/{session_id}/chat/stream",
     tag = "session-chat",
     operation_id = "sessionChatStream",
-    params(("session_id" = String, Path, description = "The session's id", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
+    params(("session_id" = inline(SessionId), Path, description = "The session's id")),
     request_body(content = ChatRequest, example = json!({ "message": "What is the commit rule?", "model_size": "large" })),
     responses(
+        TurnRefusals,
         (status = 200, description = "The session chat's events", headers(("x-ragwire-turn" = String, description = "The turn's id")),
             content((String = "text/event-stream", example = json!(example(&SessionChat::default()))))),
         (status = 404, description = "The session does not exist", body = schemas::Refused),
-        TurnRefusals,
     ),
 )]
 pub(crate) async fn stream(caller: Caller, id: PathParam, request: Request) -> Result<Response, Refusal> {
@@ -192,12 +196,12 @@ pub(crate) async fn stream(caller: Caller, id: PathParam, request: Request) -> R
     path = "/v1/sessions/{session_id}/chat",
     tag = "session-chat",
     operation_id = "sessionChat",
-    params(("session_id" = String, Path, description = "The session's id", min_length = 1, max_length = 128, pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$")),
+    params(("session_id" = inline(SessionId), Path, description = "The session's id")),
     request_body(content = ChatRequest, example = json!({ "message": "What is the commit rule?", "model_size": "large" })),
     responses(
+        TurnRefusals,
         (status = 200, description = "The last event of the stream", body = schemas::SessionComplete),
         (status = 404, description = "The session does not exist", body = schemas::Refused),
-        TurnRefusals,
     ),
 )]
 pub(crate) async fn whole(caller: Caller, id: PathParam, request: Request) -> Result<Json<Value>, Refusal> {

@@ -19,9 +19,12 @@ const MAX_NOTE_BYTES: usize = 4_000;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FeedbackRequest {
+    // Without this attribute, serde would read a missing member as `null`.
+    #[serde(deserialize_with = "Option::deserialize")]
     #[schema(required = true)]
     rating: Option<Rating>,
     /// At most 4,000 bytes of UTF-8.
+    #[schema(max_length = 4_000)]
     note: Option<String>,
 }
 

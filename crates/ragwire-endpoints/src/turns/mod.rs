@@ -31,8 +31,9 @@ use utoipa_axum::routes;
 
 use self::wires::wires;
 use crate::caller::{self, Caller};
-use crate::openapi::schemas;
+use crate::openapi::requests::{SessionId, TurnQuestion};
 use crate::openapi::{self, TurnRefusals, example};
+use crate::openapi::{requests, schemas};
 use crate::refusal::Refusal;
 use crate::request::{self, BodyKind};
 use crate::shared::Shared;
@@ -72,11 +73,7 @@ pub struct QuestionRequest {
     #[schema(min_length = 1, pattern = r"\S")]
     pub prompt: String,
     /// The session that the question belongs to, if any.
-    #[schema(
-        min_length = 1,
-        max_length = 128,
-        pattern = r"^[A-Za-z0-9_.-]*[A-Za-z0-9_-][A-Za-z0-9_.-]*$"
-    )]
+    #[schema(value_type = Option<SessionId>)]
     pub session_id: Option<String>,
     /// How to answer.
     #[schema(value_type = Option<schemas::Mode>)]
@@ -89,17 +86,17 @@ pub struct QuestionRequest {
     #[serde(default)]
     pub review_enabled: bool,
     /// Which documents to search, as the orchestrator defines it.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<requests::Filter>)]
     pub filter: Option<Value>,
     /// The earlier messages, oldest first, of a client that keeps its conversation itself. Not
     /// together with `session_id`.
     #[serde(default)]
-    #[schema(value_type = Vec<Object>, required = false)]
+    #[schema(value_type = Vec<schemas::EarlierMessage>, required = false)]
     pub history: Vec<Message>,
     /// `review`, `verify`, `sources_last`, `service`, `instructions`, `extra` and `output_schema`, as
     /// in the JSON of a question. A schema is refused if the endpoint has no structured results.
-    #[serde(default)]
-    #[schema(value_type = Object, required = false)]
+    #[serde(default, deserialize_with = "request::from_object")]
+    #[schema(value_type = schemas::Options, required = false)]
     pub options: QuestionOptions,
     /// Accepted and ignored, as it is part of the JSON of a question: the server determines the
     /// owner itself.
@@ -139,7 +136,7 @@ pub(crate) struct StartedTurn {
     tag = "questions",
     operation_id = "turn",
     params(("prefer" = Option<String>, Header, description = "`respond-async`: read the answer from `location`")),
-    request_body(content = QuestionRequest, example = json!({ "prompt": "What is the commit rule?" })),
+    request_body(content = TurnQuestion, example = json!({ "prompt": "What is the commit rule?" })),
     responses(
         (status = 200, description = "The turn, live", headers(("x-ragwire-turn" = String, description = "The turn's id")),
             content(

@@ -118,6 +118,7 @@ impl GatewayError {
             | FailureKind::NotAcceptable
             | FailureKind::NotFound
             | FailureKind::NoDocuments
+            | FailureKind::NoGraph
             | FailureKind::UnknownTurn
             | FailureKind::Gone
             | FailureKind::Ahead

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use http::request::Parts;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use ragwire::Failure;
 use ragwire_rag::{DocumentOwner, Library, LibraryError};
 use serde::{Deserialize, Serialize};
@@ -154,19 +154,19 @@ pub(super) async fn chunk(
     tag = "documents",
     operation_id = "addDocuments",
     params(
-        ("name" = Option<String>, Query, description = "The name of the one file that is the body"),
+        ("name" = Option<String>, Query, description = "The name of the one file that is the body", min_length = 1, max_length = 255),
         ("shared" = Option<bool>, Query, description = "Whether everyone finds them; `false` by default if the server knows its users (`--owner-header`, `--api-keys`)"),
-        ("x-filename" = Option<String>, Header, description = "The name, percent-encoded"),
+        ("x-filename" = Option<String>, Header, description = "The name, percent-encoded", min_length = 1),
     ),
     request_body(description = "A form of files, or one file", content(
         (schemas::UploadForm = "multipart/form-data"),
-        (String = "text/markdown"),
-        (String = "text/plain"),
-        (String = "text/html"),
-        (String = "application/xhtml+xml"),
-        (String = "application/pdf"),
+        (schemas::UploadText = "text/markdown"),
+        (schemas::UploadText = "text/plain"),
+        (schemas::UploadText = "text/html"),
+        (schemas::UploadText = "application/xhtml+xml"),
+        (schemas::UploadText = "application/pdf"),
         (String = "application/json"),
-        (String = "application/octet-stream"),
+        (schemas::UploadText = "application/octet-stream"),
     )),
     responses(
         (status = 201, description = "The added documents, and the files that failed", body = Uploaded),
@@ -240,8 +240,18 @@ pub(super) async fn upload(
     } else {
         vec![(name_of(name, &head.headers)?, bytes)]
     };
-    let (mut documents, mut failed) = (Vec::new(), Vec::new());
+    let (mut documents, mut failed): (Vec<ListedDocument>, _) = (Vec::new(), Vec::new());
+    let mut repeated = Vec::new();
     for (name, bytes) in files {
+        // It would replace the other one, whose document the client then looks for in vain.
+        if documents.iter().any(|added| added.document.name == name) {
+            repeated.push(FailedFile {
+                name,
+                code: "repeated_name".to_owned(),
+                message: "another file of this upload has the same name; rename one of them".to_owned(),
+            });
+            continue;
+        }
         match add(library, &app.extractor, owner.as_ref(), &name, bytes.clone()).await {
             Ok(added) => {
                 if let Some(originals) = &app.originals {
@@ -269,7 +279,7 @@ pub(super) async fn upload(
         code: error.code().to_owned(),
         message: error.to_string(),
     });
-    let failed = failed.collect();
+    let failed = failed.chain(repeated).collect();
     Ok((StatusCode::CREATED, Json(Uploaded { documents, failed })).into_response())
 }
 
@@ -388,6 +398,9 @@ async fn parts(headers: &HeaderMap, bytes: Bytes, max_files: usize) -> Result<Ve
 }
 
 fn name_of(query: Option<String>, headers: &HeaderMap) -> Result<String, Refusal> {
+    if headers.get("x-filename").is_some_and(HeaderValue::is_empty) {
+        return Err(bad_name());
+    }
     let header = || {
         let value = headers.get("x-filename")?.to_str().ok()?;
         Some(
@@ -415,13 +428,17 @@ fn clean_name(name: &str) -> Result<String, Refusal> {
         parts => parts.join("/"),
     };
     if name.trim().is_empty() || name == ".." || name.len() > MAX_NAME_BYTES {
-        return Err(Refusal::permanent(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            "bad_name",
-            "The file needs a name of 1 to 255 bytes: in ?name=, in the header x-filename, or in its part.",
-        ));
+        return Err(bad_name());
     }
     Ok(name)
+}
+
+fn bad_name() -> Refusal {
+    Refusal::permanent(
+        StatusCode::UNPROCESSABLE_ENTITY,
+        "bad_name",
+        "The file needs a name of 1 to 255 bytes: in ?name=, in the header x-filename, or in its part.",
+    )
 }
 
 fn too_many_uploads() -> Refusal {

@@ -7,10 +7,13 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use ragwire_endpoints::{Refusal, openapi};
+use ragwire_endpoints::Refusal;
+use ragwire_endpoints::openapi::{self, schema_of};
 use ragwire_rag::{Document, DocumentFilter, Library};
 use serde::Serialize;
+use serde_json::{Value, json};
 use utoipa::ToSchema;
+use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
 
 use super::documents::DocumentUser;
 use super::schemas;
@@ -92,17 +95,7 @@ impl Default for Wanted {
     path = "/v1/documents",
     tag = "documents",
     operation_id = "documents",
-    params(
-        ("limit" = Option<usize>, Query, description = "The most documents on a page, 1 to 10,000; 1,000 by default", minimum = 1, maximum = 10_000),
-        ("start" = Option<String>, Query, description = "`next` of the page before", pattern = "^[0-9]{1,19}$"),
-        ("name" = Option<String>, Query, description = "Only documents whose names contain this, whatever its case"),
-        ("folder" = Option<String>, Query, description = "Only documents in this folder and those below it"),
-        ("kind" = Option<String>, Query, description = "Only documents of this kind"),
-        ("language" = Option<String>, Query, description = "Only documents in this language, a code of ISO 639-1"),
-        ("tag" = Option<String>, Query, description = "Only documents with this tag"),
-        ("since" = Option<String>, Query, description = "Only documents of this day and later"),
-        ("until" = Option<String>, Query, description = "Only documents of this day and earlier"),
-    ),
+    params(Wanted),
     responses(
         (status = 200, description = "A page of the documents", body = Documents),
         (status = 400, description = "A parameter is unknown or not valid", body = openapi::Refused),
@@ -137,6 +130,48 @@ pub(super) async fn list(
         private_uploads: user.is_some(),
     };
     Ok(Json(documents).into_response())
+}
+
+impl utoipa::IntoParams for Wanted {
+    fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let filter = DocumentFilter::json_schema();
+        let one = |name: &str| filter["properties"][name]["anyOf"][1].clone();
+        let text = json!({"type": "string"});
+        let start = json!({"type": "string", "pattern": "^[0-9]{1,19}$"});
+        let limit = json!({"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT});
+        let parameters = [
+            ("limit", "The most documents on a page", limit),
+            ("start", "`next` of the page before", start),
+            (
+                "name",
+                "Only documents whose names contain this, whatever its case",
+                text,
+            ),
+            (
+                "folder",
+                "Only documents in this folder and those below it",
+                one("folder"),
+            ),
+            ("kind", "Only documents of this kind", one("kind")),
+            (
+                "language",
+                "Only documents in this language, a code of ISO 639-1",
+                one("language"),
+            ),
+            ("tag", "Only documents with this tag", one("tag")),
+            ("since", "Only documents of this day and later", one("since")),
+            ("until", "Only documents of this day and earlier", one("until")),
+        ];
+        let parameter = |(name, about, schema): (&str, &str, Value)| {
+            ParameterBuilder::new()
+                .name(name)
+                .parameter_in(ParameterIn::Query)
+                .description(Some(about))
+                .schema(Some(schema_of(&schema)))
+                .build()
+        };
+        parameters.map(parameter).into()
+    }
 }
 
 impl Wanted {

@@ -8,7 +8,8 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method};
-use ragwire_endpoints::openapi::default_refusal;
+use ragwire_endpoints::openapi::{default_refusal, schema_of};
+use ragwire_rag::DocumentFilter;
 use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::Operation;
@@ -45,6 +46,13 @@ impl Document {
     /// With `has_keys` requests need an API key.
     pub(super) fn new(own: OpenApi, endpoints: OpenApi, has_keys: bool) -> Self {
         let mut document = own.merge_from(endpoints);
+        if let Some(filter) = document
+            .components
+            .as_mut()
+            .and_then(|all| all.schemas.get_mut("Filter"))
+        {
+            *filter = schema_of(&DocumentFilter::json_schema()).into();
+        }
         if has_keys {
             security::add_schemes(&mut document);
         }

@@ -26,6 +26,12 @@ pub(super) struct UploadForm {
     file: Vec<Value>,
 }
 
+/// A file as the body: it has text.
+#[derive(ToSchema)]
+#[schema(pattern = r"\S")]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(super) struct UploadText(String);
+
 ragwire_endpoints::sampled_schemas! {
     Document, documents, &[
         note("", "A document of the library."),

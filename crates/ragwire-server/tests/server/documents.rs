@@ -32,6 +32,43 @@ fn multipart(files: &[(&str, &[u8])]) -> (String, Vec<u8>) {
 }
 
 #[tokio::test]
+async fn of_two_files_of_one_name_in_an_upload_the_first_is_kept() {
+    let server = start(|_| {}).await;
+    let (content_type, body) = multipart(&[
+        ("a/birds.md", b"The hoopoe has a crown of feathers."),
+        ("a/birds.md", b"The zander swims at night."),
+        ("b/birds.md", b"The axolotl grows its legs again."),
+    ]);
+    let headers = [("content-type", content_type.as_str())];
+    let reply = server.call(Method::POST, "/v1/documents", &headers, body).await;
+    assert_eq!(reply.status, 201, "{:?}", reply.body);
+    let uploaded = reply.json();
+    let failed: Vec<_> = uploaded["failed"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| (&file["name"], &file["code"]))
+        .collect();
+    assert_eq!(failed, [(&"a/birds.md".into(), &"repeated_name".into())]);
+    let added = uploaded["documents"].as_array().unwrap();
+    let listed = server.get("/v1/documents").await.json();
+    assert_eq!(added.len(), 2);
+    for document in added {
+        assert!(
+            listed["documents"].as_array().unwrap().contains(document),
+            "{document} in {listed}"
+        );
+    }
+    let found = server
+        .get(&format!(
+            "/v1/documents/{}/chunks/{0}-0",
+            added[0]["id"].as_str().unwrap()
+        ))
+        .await;
+    assert!(found.text().contains("hoopoe"), "{}", found.text());
+}
+
+#[tokio::test]
 async fn documents_are_added_listed_opened_and_removed() {
     let server = start(|_| {}).await;
     let (content_type, body) = multipart(&[

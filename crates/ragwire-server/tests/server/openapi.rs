@@ -293,7 +293,7 @@ async fn it_says_which_ids_and_questions_are_refused() {
             questions += 1;
         }
     }
-    assert_eq!(questions, 3);
+    assert_eq!(questions, 4);
     let long = "a".repeat(129);
     for (id, status) in [
         ("a", 200),

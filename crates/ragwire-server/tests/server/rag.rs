@@ -394,4 +394,12 @@ async fn a_server_without_a_graph_reports_it() {
     assert_eq!((status, &body["error"]), (StatusCode::OK, &error));
     let (_, body) = over_http(&server, "document-rag", &json!({"query": QUESTION})).await;
     assert_eq!(body["response"], "There are no documents to answer from yet.");
+    let asked = json!({"prompt": QUESTION, "options": {"service": {"graph_rag": {}}}});
+    let reply = server
+        .call(Method::POST, "/v1/turns", &[JSON], asked.to_string())
+        .await;
+    assert_eq!(
+        (reply.status, &*reply.code()),
+        (StatusCode::NOT_FOUND, "no_graph")
+    );
 }

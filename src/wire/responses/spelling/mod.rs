@@ -293,6 +293,7 @@ impl ResponsesSpelling {
                 | FailureKind::NotAcceptable
                 | FailureKind::NotFound
                 | FailureKind::NoDocuments
+                | FailureKind::NoGraph
                 | FailureKind::UnknownTurn
                 | FailureKind::Gone
                 | FailureKind::Ahead

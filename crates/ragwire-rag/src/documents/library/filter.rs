@@ -1,7 +1,7 @@
 //! Which documents a search looks at.
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::Library;
 use super::state::{Held, Shared};
@@ -12,6 +12,10 @@ use crate::{Document, DocumentKind};
 const MAX_VALUES: usize = 100;
 /// The members of a filter, as errors list them.
 const MEMBERS: &str = "folders, kinds, languages, tags, documents, since and until";
+
+/// A year, a month or a day.
+const DAY: &str =
+    "^[0-9]{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12][0-9]))?|-(0[13-9]|1[0-2])-30|-(0[13578]|1[02])-31)?$";
 
 /// A part of the list of documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -182,6 +186,44 @@ impl DocumentFilter {
         Ok(())
     }
 
+    /// Returns the schema of the JSON that [`parse`](Self::parse) reads, in JSON Schema 2020-12. It does
+    /// not know leap years: it allows 29 February in each.
+    pub fn json_schema() -> Value {
+        let kinds = DocumentKind::ALL.map(DocumentKind::as_str);
+        let languages = Language::ALL.map(Language::code);
+        let text = json!({"type": "string"});
+        let day = json!({"type": "string", "pattern": DAY});
+        let members = [
+            (
+                ["folders", "folder"],
+                "In one of these folders or below",
+                text.clone(),
+            ),
+            (["kinds", "kind"], "Of one of these kinds", json!({"enum": kinds})),
+            (
+                ["languages", "language"],
+                "In one of these languages, codes of ISO 639-1",
+                json!({"enum": languages}),
+            ),
+            (["tags", "tag"], "With one of these tags", text.clone()),
+            (["documents", "document"], "With one of these IDs", text),
+            (["since", "since"], "Of this day and later", day.clone()),
+            (["until", "until"], "Of this day and earlier", day),
+        ];
+        let mut properties = Map::new();
+        for (names, about, value) in members {
+            let list = json!({"type": "array", "items": value, "maxItems": MAX_VALUES});
+            let schema = json!({"description": about, "anyOf": [{"type": "null"}, value, list]});
+            properties.extend(names.map(|name| (name.to_owned(), schema.clone())));
+        }
+        json!({
+            "type": "object",
+            "description": "Which documents to search. All members have to agree, and left out means all documents.",
+            "properties": properties,
+            "additionalProperties": false,
+        })
+    }
+
     /// Sets [`user`](Self::user).
     #[must_use]
     pub fn user(mut self, user: impl Into<String>) -> Self {
@@ -318,8 +360,6 @@ fn day(value: &str) -> Result<String, FilterError> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::{LibraryLimits, parse};
 
