@@ -1,6 +1,8 @@
 //! Questions that depend on the conversation: "how do I choose it?".
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, PoisonError};
 
 use crate::documents::sentences;
 use crate::models::{ChatMessage, Role};
@@ -27,6 +29,8 @@ const READ_HITS: usize = 3;
 const MENTIONING_HITS: usize = 10;
 /// Questions of the conversation that are read at most, the newest ones: each may cost four searches.
 const MAX_EARLIER_QUESTIONS: usize = 4;
+/// Number of follow-ups that are remembered: a turn needs its own for some milliseconds.
+const MAX_RECENT: usize = 64;
 
 /// A question that depends on the one before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,19 +50,61 @@ pub(crate) fn stand_alone(library: &Library, question: &str, earlier: &[ChatMess
 /// may depend on the one before it. Returns `None` for a question that can be understood alone.
 pub(crate) fn follow_up(library: &Library, question: &str, earlier: &[ChatMessage]) -> Option<FollowUp> {
     let asked = earlier.iter().rev().filter(|message| message.role == Role::User);
-    let mut asked: Vec<&str> = asked
+    let asked: Vec<&str> = asked
         .take(MAX_EARLIER_QUESTIONS)
         .map(|message| message.content.as_str())
         .collect();
-    asked.reverse();
-    let mut before: Option<String> = None;
-    for one in asked {
-        let whole = before.and_then(|before| continued(library, one, &before));
-        before = Some(whole.unwrap_or_else(|| one.to_owned()));
+    let recent = library.recent_follow_ups();
+    let key = recent.key(library.revision(), question, &asked);
+    recent.get_or(key, || following(library, question, &asked))
+}
+
+/// The follow-ups of the newest turns. Several steps of a turn need the same one.
+#[derive(Debug, Default)]
+pub(crate) struct RecentFollowUps {
+    /// The newest last, with the hash of what they were made from.
+    known: Mutex<VecDeque<(u64, Option<FollowUp>)>>,
+    hasher: RandomState,
+}
+
+impl RecentFollowUps {
+    fn key(&self, revision: u64, question: &str, earlier: &[&str]) -> u64 {
+        self.hasher.hash_one((revision, question, earlier))
     }
-    let before = before?;
+
+    fn get_or(&self, key: u64, find: impl FnOnce() -> Option<FollowUp>) -> Option<FollowUp> {
+        let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, found)) = known().iter().rev().find(|(other, _)| *other == key) {
+            return found.clone();
+        }
+        let found = find();
+        let mut known = known();
+        if known.len() == MAX_RECENT {
+            known.pop_front();
+        }
+        known.push_back((key, found.clone()));
+        found
+    }
+}
+
+/// Does the same with the earlier questions, newest first. Where one of them refers to nothing, those
+/// before it are not read: each search costs time.
+fn following(library: &Library, question: &str, earlier: &[&str]) -> Option<FollowUp> {
+    let (newest, older) = earlier.split_first()?;
+    if !may_refer(library, question, newest) {
+        return None;
+    }
+    let of_before = following(library, newest, older);
+    let before = of_before.map_or_else(|| (*newest).to_owned(), |of_before| of_before.question);
     let question = continued(library, question, &before)?;
     Some(FollowUp { question, before })
+}
+
+/// Returns whether the words of a question leave open that it refers to the one before. More words of that one
+/// only make it less likely.
+fn may_refer(library: &Library, question: &str, before: &str) -> bool {
+    let (own, before) = (question_terms(library, question), question_terms(library, before));
+    refers(library, question, &own, &before) != Reference::Nothing
 }
 
 /// Returns a question with the weightiest words of the one before, or `None` if it does not depend on
@@ -270,6 +316,32 @@ mod tests {
             let found = stand_alone(&library, question, &said(before));
             assert_eq!(found.as_deref(), wanted, "{question}");
         }
+    }
+
+    #[test]
+    fn a_follow_up_is_found_again_and_a_change_of_the_library_is_seen() {
+        let library = library("# Hardware\n\nTraining used eight processors.");
+        let before = [ChatMessage::new(Role::User, "What hardware was used?")];
+        let question = "is it an optimizer";
+        let remembered = || library.recent_follow_ups().known.lock().unwrap().len();
+        let first = stand_alone(&library, question, &before);
+        assert_eq!(stand_alone(&library, question, &before), first);
+        assert_eq!((first.is_some(), remembered()), (true, 1));
+        for n in 0..12 {
+            let rare = if n == 0 {
+                "An optimizer is chosen."
+            } else {
+                "Nothing."
+            };
+            let parsed = parse("a.md", rare.as_bytes(), &ParseLimits::default()).unwrap();
+            library.add(&format!("{n}.md"), &parsed).unwrap();
+        }
+        assert_eq!(stand_alone(&library, question, &before), None);
+        assert_eq!(remembered(), 2);
+        for n in 0..2 * MAX_RECENT {
+            stand_alone(&library, &format!("is it {n}"), &before);
+        }
+        assert_eq!(remembered(), MAX_RECENT);
     }
 
     #[test]

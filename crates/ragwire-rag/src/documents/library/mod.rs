@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use super::chunk::{Piece, chunks};
 use super::levels::Outline;
 use crate::search::analyzer::{self, Analyzer, Language};
+use crate::search::follow_up::RecentFollowUps;
 use crate::search::lexical::{TermCounter, TermVector};
 use crate::{Document, FrontMatter, Parsed};
 use changes::Changes;
@@ -136,6 +137,7 @@ pub struct Library {
     changes: Changes,
     /// Held while a document is added or removed.
     writer: Mutex<()>,
+    follow_ups: RecentFollowUps,
 }
 
 impl Library {
@@ -196,6 +198,7 @@ impl Library {
             shared: RwLock::new(shared),
             changes: Changes::default(),
             writer: Mutex::new(()),
+            follow_ups: RecentFollowUps::default(),
         };
         for held in behind {
             library.index_stored(&held)?;
@@ -471,6 +474,10 @@ impl Library {
     /// before you read them.
     pub fn revision(&self) -> u64 {
         self.changes.revision()
+    }
+
+    pub(crate) fn recent_follow_ups(&self) -> &RecentFollowUps {
+        &self.follow_ups
     }
 
     /// Returns a receiver that waits for the next [`revision`](Self::revision). A slow receiver

@@ -39,6 +39,7 @@ use super::{
 };
 use crate::documents::chunk::Piece;
 use crate::search::analyzer::Analyzer;
+use crate::search::follow_up::RecentFollowUps;
 use crate::search::lexical::{Match, QueryTerm, TermVector};
 use crate::search::store::StoreError;
 use crate::search::store::qdrant::Connection;
@@ -126,6 +127,7 @@ impl Library {
             shared: RwLock::new(Shared::default()),
             changes: Changes::default(),
             writer: Mutex::new(()),
+            follow_ups: RecentFollowUps::default(),
         });
         library.apply(all);
         if let Shelf::Shared(shelf) = &library.shelf {
