@@ -252,7 +252,7 @@ const BODIES = {
   "/threads/{thread_id}/runs/wait": { accepted: [{ input: "Why?" }], refused: [{ input: null }, { command: { resume: null } }, { input: "" }] },
   "/threads/{thread_id}/state": {
     accepted: [{}, { values: null }, { values: { messages: [{ type: "ai", content: "x" }, { type: "remove", id: "__remove_all__" }] } }],
-    refused: [{ values: { topic: 1 } }, { values: [] }, { values: { messages: 1 } }, { values: { messages: [{ type: "remove" }] } }, { checkpoint: "x" }],
+    refused: [{ values: { topic: 1 } }, { values: [] }, { values: { messages: 1 } }, { values: { messages: [{ type: "remove" }] } }, { values: { messages: ["ai", [{ text: "x" }]] } }, { checkpoint: "x" }],
   },
   "/threads/{thread_id}/history": { accepted: [{}, { limit: 1.0e3, before: "x" }], refused: [{ limit: -1 }, { limit: 0.5 }] },
   "/threads/search": { accepted: [{ limit: 2.5e20, offset: 4.8e21 }], refused: [{ offset: 0.5 }, { sort_by: "colour" }] },
@@ -285,7 +285,7 @@ const PARAMETERS = [
   ["get", "/v1/documents", "query", "since", ["2026", "2026-01-31"], ["", "2026-13", "26", "2026-06-31", "2026-02-30"]],
   ["get", "/threads/{thread_id}/runs", "query", "offset", ["0", "9223372036854775807"], ["-1", "9223372036854775808"]],
   ["get", "/threads/{thread_id}/runs", "query", "status", ["success"], ["", "happy"]],
-  ["get", "/threads/{thread_id}/runs/{run_id}", "path", "thread_id", ["t-1"], ["\u00d7", "."]],
+  ["get", "/threads/{thread_id}/runs/{run_id}", "path", "thread_id", [], ["\u00d7", "."]],
   ["get", "/threads/{thread_id}/runs/{run_id}/stream", "header", "last-event-id", ["-1", "0-", "3vu"], ["null", "\u00c2", "3uv", "03"]],
 ];
 

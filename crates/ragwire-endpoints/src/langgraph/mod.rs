@@ -153,8 +153,13 @@ impl FromRequestParts<Arc<Shared>> for OfRun {
     async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Answer<Self> {
         let (caller, mut path) = parts_of(parts, shared).await?;
         let run = path.remove("run_id").unwrap_or_default();
+        let thread = path.remove("thread_id").map(check_session_id).transpose()?;
+        // The journal keeps the runs of a deleted thread for a while.
+        if let Some(thread) = &thread {
+            caller.session(thread).await?;
+        }
         Ok(Self {
-            thread: path.remove("thread_id").map(check_session_id).transpose()?,
+            thread,
             // A malformed ID becomes a random one, which no turn has.
             id: TurnId::parse(&run).unwrap_or_else(TurnId::random),
             caller,

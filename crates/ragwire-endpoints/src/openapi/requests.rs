@@ -242,7 +242,8 @@ request_schemas! {
                         removes it, and every other is added at the end.",
         "properties": {"messages": {"anyOf": [
             {"type": "null"},
-            changed_message(),
+            // A pair would be a list of two messages.
+            {"allOf": [{"type": ["string", "object"]}, changed_message()]},
             {"type": "array", "items": changed_message()},
         ]}},
         "additionalProperties": false,
