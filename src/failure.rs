@@ -81,7 +81,7 @@ failure_kinds! {
     NotFound = "not_found",
     /// There are no documents to search.
     NoDocuments = "no_documents",
-    /// There is no graph to answer from.
+    /// The server keeps no graph.
     NoGraph = "no_graph",
     /// The turn does not exist or belongs to another owner.
     UnknownTurn = "unknown_turn",

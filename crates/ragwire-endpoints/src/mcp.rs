@@ -87,15 +87,15 @@ impl Message {
     }
 }
 
-/// A request that is refused before or as a message of JSON-RPC.
+/// A refused request.
 #[derive(ToSchema)]
 #[schema(as = McpRefusal)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "only its schema is used")]
 enum McpRefused {
-    /// As every other route refuses it.
+    /// In the form of the other routes.
     Refusal(schemas::Refused),
-    /// As JSON-RPC does.
+    /// In the form of JSON-RPC.
     Error(McpFailed),
 }
 

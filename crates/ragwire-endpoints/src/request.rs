@@ -186,8 +186,8 @@ pub(crate) fn turn_id(param: PathParam) -> TurnId {
     id.unwrap_or_else(TurnId::random)
 }
 
-/// Reads a number of things from JSON, where `20.0` is a whole number, and one that no list reaches
-/// is as good as any.
+/// Reads a count from JSON. `20.0` is a whole number too, and a number that does not fit counts as the
+/// largest that does.
 pub(crate) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
     let Some(number) = Option::<Number>::deserialize(deserializer)? else {
         return Ok(None);

@@ -103,22 +103,20 @@ impl OfThread {
     }
 }
 
-/// The run in a path, its thread, and who asks for it.
+/// The run in a path, its thread, and who asks for it. The journal keeps a run for a while after its thread
+/// was deleted, so the thread is read first.
 #[derive(Debug)]
 pub(crate) struct OfRun {
     caller: Caller,
-    thread: Option<String>,
+    thread: Option<Session>,
     id: TurnId,
 }
 
 impl OfRun {
     /// The wire of the run, after the messages of its thread.
-    async fn wire(&self) -> LangGraph {
+    fn wire(&self) -> LangGraph {
         match &self.thread {
-            Some(thread) => {
-                let messages = state::messages_before(&self.caller, thread).await;
-                run::wire(thread, self.id, messages)
-            }
+            Some(thread) => run::wire(thread.id(), self.id, state::before(thread)),
             None => LangGraph::new(self.id.to_string()),
         }
     }
@@ -153,11 +151,10 @@ impl FromRequestParts<Arc<Shared>> for OfRun {
     async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Answer<Self> {
         let (caller, mut path) = parts_of(parts, shared).await?;
         let run = path.remove("run_id").unwrap_or_default();
-        let thread = path.remove("thread_id").map(check_session_id).transpose()?;
-        // The journal keeps the runs of a deleted thread for a while.
-        if let Some(thread) = &thread {
-            caller.session(thread).await?;
-        }
+        let thread = match path.remove("thread_id") {
+            Some(thread) => Some(caller.session(&check_session_id(thread)?).await?),
+            None => None,
+        };
         Ok(Self {
             thread,
             // A malformed ID becomes a random one, which no turn has.

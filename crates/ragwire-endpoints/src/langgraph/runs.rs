@@ -5,6 +5,7 @@ use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_LOCATION;
 use http::{HeaderMap, StatusCode};
+use ragwire::session::Session;
 use ragwire::wire::langgraph::{EventId, Modes};
 use ragwire::{LangGraph, Timestamp};
 use serde_json::Value;
@@ -162,18 +163,8 @@ async fn object(of: &OfThread, run: &RunRecord) -> Option<Run> {
         (status = 404, description = "The run is unknown or has expired", body = schemas::LangGraphRefused)))]
 pub(crate) async fn run(of: OfRun) -> Answer<Json<Run>> {
     let state = RunState::read(&of.caller, of.id, LangGraph::new(of.id.to_string())).await?;
-    let thread = of.thread.as_deref();
-    let session = match thread {
-        Some(thread) => of
-            .caller
-            .shared
-            .sessions
-            .get(of.caller.owner.as_str(), thread)
-            .await
-            .ok(),
-        None => None,
-    };
-    let record = session.as_ref().map(ThreadRecord::of).unwrap_or_default();
+    let record = of.thread.as_ref().map(ThreadRecord::of).unwrap_or_default();
+    let thread = of.thread.as_ref().map(Session::id);
     Ok(Json(Run::of(&of.caller, thread, of.id, &record, state.status())))
 }
 
@@ -208,13 +199,13 @@ pub(crate) async fn join_stateless(of: OfRun, params: Params, headers: HeaderMap
 
 async fn resume(of: &OfRun, params: &Params, headers: &HeaderMap) -> Answer<Response> {
     let modes = run::modes_of(params.all("stream_mode").flat_map(run::names));
-    let wire = of.wire().await;
+    let wire = of.wire();
     let wire = match last_event(headers)? {
         Some(last) => wire.modes(last.modes).after(Some(last.number)),
         None => wire.modes(modes.unwrap_or_default()),
     };
     let turn = of.caller.resume_on(of.id, 0, &wire).await?;
-    Ok(Started { turn, wire }.respond(of.thread.as_deref()))
+    Ok(Started { turn, wire }.respond(of.thread.as_ref().map(Session::id)))
 }
 
 /// The event that a client has read last. `-1` is the name of the beginning in `useStream`.
@@ -241,7 +232,7 @@ fn last_event(headers: &HeaderMap) -> Result<Option<EventId>, Refusal> {
     responses(LangGraphRefusals, (status = 200, description = "The values", body = Object),
         (status = 404, description = "The run is unknown or has expired", body = schemas::LangGraphRefused)))]
 pub(crate) async fn join(of: OfRun) -> Answer<Json<Value>> {
-    let wire = of.wire().await.modes(Modes::of(["values"]));
+    let wire = of.wire().modes(Modes::of(["values"]));
     let turn = of.caller.resume(of.id).await?;
     Ok(Json(RunState::read_to_end(turn, wire).await.values()))
 }

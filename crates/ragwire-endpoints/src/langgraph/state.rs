@@ -45,7 +45,8 @@ pub(super) async fn messages_before(caller: &Caller, thread: &str) -> Vec<Value>
     session.map_or_else(|_| Vec::new(), |session| before(&session))
 }
 
-fn before(session: &Session) -> Vec<Value> {
+/// The messages of a session up to its last question.
+pub(super) fn before(session: &Session) -> Vec<Value> {
     let is_question = |message: &Message| message.role == Role::User;
     let end = session
         .messages

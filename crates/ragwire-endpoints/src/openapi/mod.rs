@@ -25,7 +25,7 @@ use utoipa::{IntoResponses, OpenApi as _, ToSchema};
 
 use crate::eve::EveRefusalBody;
 #[doc(hidden)]
-pub use requests::schema_of;
+pub use requests::{schema_of, set_filter};
 
 /// The schema of a [`Refusal`](crate::Refusal), for handlers that describe their own routes.
 #[derive(ToSchema)]

@@ -61,19 +61,17 @@ macro_rules! request_schemas {
             }
 
             fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-                $(
-                    schemas.push((<$Used>::name().into_owned(), <$Used>::schema()));
-                    <$Used>::schemas(schemas);
-                )*
-                // The macro is also used without types.
-                let _ = schemas;
+                let used: Vec<(String, RefOr<Schema>)> =
+                    vec![$((<$Used>::name().into_owned(), <$Used>::schema())),*];
+                schemas.extend(used);
+                $(<$Used>::schemas(schemas);)*
             }
         }
     )* };
 }
 
 request_schemas! {
-    /// A filter of documents. The server replaces it by the one of its library.
+    /// A filter, until [`set_filter`] says what the orchestrator accepts.
     Filter: json!({"type": "object", "description": "Which documents to search, as the orchestrator defines it."}), [];
     /// A JSON schema for the answer.
     OutputSchema: json!({"type": "object", "description": "The JSON schema that the answer must satisfy."}), [];
@@ -284,20 +282,22 @@ fn effort() -> Value {
     })
 }
 
+/// A part of a message that is a text with this schema.
+fn text_part(text: &Value) -> Value {
+    json!({
+        "type": "object",
+        "required": ["type", "text"],
+        "properties": {"type": {"const": "text"}, "text": text},
+    })
+}
+
 /// What a user may send as parts: texts, of which one is not blank, data of the application, and
 /// files.
 fn user_parts() -> Value {
-    let part = |text: Value| {
-        json!({
-            "type": "object",
-            "required": ["type", "text"],
-            "properties": {"type": {"const": "text"}, "text": text},
-        })
-    };
     json!({
         "type": "array",
         "items": {"anyOf": [
-            part(json!({"type": "string"})),
+            text_part(&json!({"type": "string"})),
             {
                 "type": "object",
                 "required": ["type"],
@@ -305,7 +305,7 @@ fn user_parts() -> Value {
             },
             reference::<FilePart>(),
         ]},
-        "contains": part(text()),
+        "contains": text_part(&text()),
     })
 }
 
@@ -327,16 +327,9 @@ fn conversation<M: ToSchema>(member: &str, question: &Value) -> Value {
 
 /// A text of Eve, or parts that are all texts and of which one is not blank.
 fn eve_text() -> Value {
-    let part = |text: Value| {
-        json!({
-            "type": "object",
-            "required": ["type", "text"],
-            "properties": {"type": {"const": "text"}, "text": text},
-        })
-    };
     json!({"anyOf": [
         text(),
-        {"type": "array", "items": part(json!({"type": "string"})), "contains": part(text())},
+        {"type": "array", "items": text_part(&json!({"type": "string"})), "contains": text_part(&text())},
     ]})
 }
 
@@ -376,6 +369,16 @@ fn changed_message() -> Value {
             "properties": {"type": {"const": "remove"}, "id": {"type": "string"}},
         },
     ]})
+}
+
+/// Says what the orchestrator accepts as a filter.
+///
+/// Hidden: only for the packages of this workspace.
+pub fn set_filter(document: &mut OpenApi, schema: &Value) {
+    if let Some(components) = &mut document.components {
+        let filter = components.schemas.entry(Filter::name().into_owned());
+        filter.and_modify(|old| *old = schema_of(schema).into());
+    }
 }
 
 /// Finishes the document of endpoints that read files and have structured results, or not.

@@ -29,7 +29,7 @@ const READ_HITS: usize = 3;
 const MENTIONING_HITS: usize = 10;
 /// Questions of the conversation that are read at most, the newest ones: each may cost four searches.
 const MAX_EARLIER_QUESTIONS: usize = 4;
-/// Number of follow-ups that are remembered: a turn needs its own for some milliseconds.
+/// Number of follow-ups that are kept: a turn needs its own for some milliseconds only.
 const MAX_RECENT: usize = 64;
 
 /// A question that depends on the one before it.
@@ -59,10 +59,11 @@ pub(crate) fn follow_up(library: &Library, question: &str, earlier: &[ChatMessag
     recent.get_or(key, || following(library, question, &asked))
 }
 
-/// The follow-ups of the newest turns. Several steps of a turn need the same one.
+/// The follow-ups of the newest turns. Several steps of a turn need the same one. All users share them, because only
+/// what everyone finds decides.
 #[derive(Debug, Default)]
 pub(crate) struct RecentFollowUps {
-    /// The newest last, with the hash of what they were made from.
+    /// The newest last, each with a hash of the questions and the revision of the library.
     known: Mutex<VecDeque<(u64, Option<FollowUp>)>>,
     hasher: RandomState,
 }
@@ -100,8 +101,8 @@ fn following(library: &Library, question: &str, earlier: &[&str]) -> Option<Foll
     Some(FollowUp { question, before })
 }
 
-/// Returns whether the words of a question leave open that it refers to the one before. More words of that one
-/// only make it less likely.
+/// Returns whether a question may refer to the one before, by its words. If that one continues another, it has
+/// more words, and a reference is less likely.
 fn may_refer(library: &Library, question: &str, before: &str) -> bool {
     let (own, before) = (question_terms(library, question), question_terms(library, before));
     refers(library, question, &own, &before) != Reference::Nothing

@@ -135,7 +135,15 @@ pub(super) async fn list(
 impl utoipa::IntoParams for Wanted {
     fn into_params(_: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
         let filter = DocumentFilter::json_schema();
-        let one = |name: &str| filter["properties"][name]["anyOf"][1].clone();
+        let one = |name: &str| {
+            let forms = filter["properties"][name]["anyOf"].as_array();
+            let one = forms.and_then(|forms| {
+                forms
+                    .iter()
+                    .find(|form| form["type"] == "string" || form["enum"].is_array())
+            });
+            one.cloned().unwrap_or_default()
+        };
         let text = json!({"type": "string"});
         let start = json!({"type": "string", "pattern": "^[0-9]{1,19}$"});
         let limit = json!({"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT});

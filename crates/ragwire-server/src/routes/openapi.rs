@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Method};
-use ragwire_endpoints::openapi::{default_refusal, schema_of};
+use ragwire_endpoints::openapi::{default_refusal, set_filter};
 use ragwire_rag::DocumentFilter;
 use utoipa::OpenApi as _;
 use utoipa::openapi::OpenApi;
@@ -46,13 +46,7 @@ impl Document {
     /// With `has_keys` requests need an API key.
     pub(super) fn new(own: OpenApi, endpoints: OpenApi, has_keys: bool) -> Self {
         let mut document = own.merge_from(endpoints);
-        if let Some(filter) = document
-            .components
-            .as_mut()
-            .and_then(|all| all.schemas.get_mut("Filter"))
-        {
-            *filter = schema_of(&DocumentFilter::json_schema()).into();
-        }
+        set_filter(&mut document, &DocumentFilter::json_schema());
         if has_keys {
             security::add_schemes(&mut document);
         }

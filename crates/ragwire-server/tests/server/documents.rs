@@ -65,7 +65,7 @@ async fn of_two_files_of_one_name_in_an_upload_the_first_is_kept() {
             added[0]["id"].as_str().unwrap()
         ))
         .await;
-    assert!(found.text().contains("hoopoe"), "{}", found.text());
+    assert_eq!(found.json()["text"], "The hoopoe has a crown of feathers.");
 }
 
 #[tokio::test]
