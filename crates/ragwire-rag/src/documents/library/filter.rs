@@ -8,7 +8,7 @@ use super::state::{Held, Shared};
 use crate::search::analyzer::Language;
 use crate::{Document, DocumentKind};
 
-/// The most values of all members of a filter together. Each is compared with each document.
+/// The most values of one list of a filter. Each is compared with each document.
 const MAX_VALUES: usize = 100;
 /// The members of a filter, as errors list them.
 const MEMBERS: &str = "folders, kinds, languages, tags, documents, since and until";
@@ -169,16 +169,12 @@ impl DocumentFilter {
     ///
     /// [`FilterError`], which names the value.
     pub fn add(&mut self, member: &str, value: &str) -> Result<(), FilterError> {
-        let lists = [&self.folders, &self.languages, &self.tags, &self.documents];
-        if lists.iter().map(|list| list.len()).sum::<usize>() + self.kinds.len() >= MAX_VALUES {
-            return Err(FilterError::TooMany);
-        }
         match member {
-            "folders" | "folder" => self.folders.push(value.to_owned()),
-            "kinds" | "kind" => self.kinds.push(kind(value)?),
-            "languages" | "language" => self.languages.push(language(value)?),
-            "tags" | "tag" => self.tags.push(value.to_owned()),
-            "documents" | "document" => self.documents.push(value.to_owned()),
+            "folders" | "folder" => push(&mut self.folders, "folders", value.to_owned())?,
+            "kinds" | "kind" => push(&mut self.kinds, "kinds", kind(value)?)?,
+            "languages" | "language" => push(&mut self.languages, "languages", language(value)?)?,
+            "tags" | "tag" => push(&mut self.tags, "tags", value.to_owned())?,
+            "documents" | "document" => push(&mut self.documents, "documents", value.to_owned())?,
             "since" => self.since = Some(day(value)?),
             "until" => self.until = Some(day(value)?),
             unknown => return Err(FilterError::UnknownMember(unknown.to_owned())),
@@ -313,9 +309,9 @@ pub enum FilterError {
     /// A day is not written as a day.
     #[error("`{0}` in the filter is not a day; write 2026-01-31, 2026-01 or 2026")]
     NoDay(String),
-    /// The filter has too many values.
-    #[error("the filter has more than {MAX_VALUES} values")]
-    TooMany,
+    /// A list has too many values.
+    #[error("`{0}` of the filter has more than {MAX_VALUES} values")]
+    TooMany(&'static str),
 }
 
 impl FilterError {
@@ -323,6 +319,14 @@ impl FilterError {
     pub fn code(&self) -> &'static str {
         "bad_filter"
     }
+}
+
+fn push<T>(list: &mut Vec<T>, member: &'static str, value: T) -> Result<(), FilterError> {
+    if list.len() >= MAX_VALUES {
+        return Err(FilterError::TooMany(member));
+    }
+    list.push(value);
+    Ok(())
 }
 
 fn kind(value: &str) -> Result<DocumentKind, FilterError> {
@@ -386,6 +390,7 @@ mod tests {
     #[test]
     fn errors_name_the_value_and_what_is_possible() {
         let many = vec!["a"; MAX_VALUES + 1];
+        let alias = json!({"tag": many[0], "tags": many[1..]});
         for (bad, named) in [
             (json!(7), "the filter is 7 instead of an object"),
             (json!("x"), "the filter is x instead"),
@@ -425,12 +430,25 @@ mod tests {
             (json!({"since": "-2026"}), "`-2026` in the filter is not a day"),
             (json!({"since": "é"}), "`é` in the filter is not a day"),
             (json!({"until": ""}), "`` in the filter is not a day"),
-            (json!({"tags": many}), "the filter has more than 100 values"),
+            (
+                json!({"tags": many}),
+                "`tags` of the filter has more than 100 values",
+            ),
+            (alias, "`tags` of the filter has more than 100 values"),
         ] {
             let error = DocumentFilter::parse(&bad).unwrap_err();
             assert!(error.to_string().starts_with(named), "{bad}: {error}");
             assert_eq!(error.code(), "bad_filter");
         }
+    }
+
+    #[test]
+    fn each_list_of_a_filter_may_be_as_long_as_its_schema_says() {
+        let many = vec!["a"; MAX_VALUES];
+        let filter = json!({"tags": many, "folders": many, "documents": many});
+        assert!(DocumentFilter::parse(&filter).is_ok());
+        let schema = DocumentFilter::json_schema();
+        assert_eq!(schema["properties"]["tags"]["anyOf"][2]["maxItems"], 100);
     }
 
     #[test]
