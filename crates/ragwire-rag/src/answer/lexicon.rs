@@ -102,7 +102,24 @@ pub(crate) const AFTER_HOW: [&str; 14] = [
 ];
 
 /// Phrases before what a question counts, in lower case.
-pub(crate) const COUNT_PHRASES: [&str; 9] = [
+pub(crate) const COUNT_PHRASES: [&str; 26] = [
+    "сколько ",
+    "quanti ",
+    "quante ",
+    "quantos ",
+    "quantas ",
+    "hoeveel ",
+    "hur många ",
+    "hvor mange ",
+    "kuinka monta ",
+    "πόσα ",
+    "πόσες ",
+    "πόσους ",
+    "hány ",
+    "câte ",
+    "câți ",
+    "kaç ",
+    "كم عدد ",
     "how many ",
     "number of ",
     "wie viele ",
@@ -115,7 +132,25 @@ pub(crate) const COUNT_PHRASES: [&str; 9] = [
 ];
 
 /// Phrases of a question that asks for a time span.
-pub(crate) const DURATION_PHRASES: [&str; 4] = ["how long", "wie lange", "combien de temps", "cuánto tiempo"];
+pub(crate) const DURATION_PHRASES: [&str; 17] = [
+    "как долго",
+    "сколько времени",
+    "quanto tempo",
+    "hoe lang",
+    "hur länge",
+    "hvor lenge",
+    "hvor længe",
+    "kuinka kauan",
+    "πόση ώρα",
+    "mennyi ideig",
+    "cât timp",
+    "ne kadar süre",
+    "كم من الوقت",
+    "how long",
+    "wie lange",
+    "combien de temps",
+    "cuánto tiempo",
+];
 
 /// Phrases of a question that asks what something costs.
 pub(crate) const PRICE_PHRASES: [&str; 24] = [
@@ -172,7 +207,46 @@ pub(crate) const FOR_NOTHING: [&str; 10] = [
 ];
 
 /// Phrases of a question that asks for a number.
-pub(crate) const QUANTITY_PHRASES: [&str; 24] = [
+pub(crate) const QUANTITY_PHRASES: [&str; 63] = [
+    "сколько",
+    "какой порт",
+    "каком порту",
+    "когда ",
+    "cuándo ",
+    "quando ",
+    "wanneer ",
+    "hoe vaak",
+    "när ",
+    "hvornår ",
+    "hvor ofte",
+    "πότε ",
+    "πόσο ",
+    "mennyi",
+    "mikor ",
+    "cât ",
+    "ne zaman",
+    "كم ",
+    "几个",
+    "幾個",
+    "几位",
+    "几次",
+    "几天",
+    "几年",
+    "几种",
+    "多少",
+    "多久",
+    "多长",
+    "多大",
+    "いくつ",
+    "いくら",
+    "何個",
+    "何台",
+    "何番",
+    "何回",
+    "何年",
+    "どのくらい",
+    "몇 ",
+    "얼마",
     "how many",
     "how much",
     "how long",
@@ -205,7 +279,41 @@ pub(crate) const NUMBERED_PARTS: [&str; 9] = [
 ];
 
 /// Beginnings of a question for a definition, in lower case. The longer ones first.
-pub(crate) const DEFINITION_STARTS: [&str; 18] = [
+pub(crate) const DEFINITION_STARTS: [&str; 52] = [
+    "что такое ",
+    "что значит ",
+    "что означает ",
+    "cos'è ",
+    "che cos'è ",
+    "cosa è ",
+    "o que é ",
+    "o que são ",
+    "c'est quoi ",
+    "quest-ce que ",
+    "qu’est-ce que ",
+    "que sont ",
+    "que signifie ",
+    "qué son ",
+    "qué significa ",
+    "que es ",
+    "wat is ",
+    "wat zijn ",
+    "wat betekent ",
+    "vad är ",
+    "vad betyder ",
+    "hvad er ",
+    "hva er ",
+    "mikä on ",
+    "mitä on ",
+    "τι είναι ",
+    "τι σημαίνει ",
+    "mi az a ",
+    "mi az ",
+    "ce este ",
+    "ce înseamnă ",
+    "ما هو ",
+    "ما هي ",
+    "ما معنى ",
     "what does the term ",
     "what is meant by ",
     "what is the meaning of ",
@@ -226,8 +334,69 @@ pub(crate) const DEFINITION_STARTS: [&str; 18] = [
     "qué es ",
 ];
 
+/// The same in Chinese, Japanese and Korean, before and after what is asked about.
+pub(crate) const DEFINITION_STARTS_IN_CHARACTERS: [&str; 6] =
+    ["什么是", "什麼是", "啥是", "何谓", "何謂", "何为"];
+pub(crate) const DEFINITION_ENDS_IN_CHARACTERS: [&str; 28] = [
+    "是什么意思",
+    "是什麼意思",
+    "是什么东西",
+    "是什麼東西",
+    "是什么",
+    "是什麼",
+    "是啥意思",
+    "是啥",
+    "是干什么的",
+    "是干什么用的",
+    "是干嘛的",
+    "是做什么的",
+    "是做什麼的",
+    "是指什么",
+    "とは何ですか",
+    "とは何",
+    "とは",
+    "って何ですか",
+    "って何",
+    "ってなに",
+    "ってなんですか",
+    "って何のこと",
+    "은 무엇인가요",
+    "는 무엇인가요",
+    "이란 무엇인가요",
+    "란 무엇인가요",
+    "이란",
+    "이란 무엇입니까",
+];
+/// What follows the subject of a sentence that says what something is, in Chinese, Japanese and Korean.
+pub(crate) const COPULAS_IN_CHARACTERS: [&str; 11] = [
+    "是",
+    "指",
+    "即",
+    "为",
+    "為",
+    "とは",
+    "は",
+    "というのは",
+    "은",
+    "는",
+    "이란",
+];
+
 /// Verbs of a sentence that says what something is.
-pub(crate) const COPULAS: [&str; 16] = [
+pub(crate) const COPULAS: [&str; 29] = [
+    "это",
+    "является",
+    "представляет",
+    "означает",
+    "есть",
+    "è",
+    "es",
+    "é",
+    "är",
+    "είναι",
+    "este",
+    "هو",
+    "هي",
     "is",
     "are",
     "was",
@@ -247,14 +416,27 @@ pub(crate) const COPULAS: [&str; 16] = [
 ];
 
 /// Question words for a person.
-pub(crate) const ASKS_FOR_PERSON: [&str; 8] =
-    ["who", "whom", "whose", "author", "authors", "wer", "qui", "quién"];
+pub(crate) const ASKS_FOR_PERSON: [&str; 14] = [
+    "кто",
+    "quem",
+    "vem",
+    "hvem",
+    "kuka",
+    "ποιος",
+    "who",
+    "whom",
+    "whose",
+    "author",
+    "authors",
+    "wer",
+    "qui",
+    "quién",
+];
 
-/// Pairs of characters, and single ones, that Chinese, Japanese and Korean questions are asked with.
-pub(crate) const QUESTION_PAIRS: [&str; 37] = [
-    "什么", "什麼", "怎么", "怎麼", "如何", "为什", "為什", "哪里", "哪裡", "哪个", "哪個", "多少", "是谁",
-    "是誰", "谁", "誰", "几个", "幾個", "请问", "何", "何で", "何が", "何を", "誰が", "무엇", "엇인", "언제",
-    "어디", "누가", "어떻", "떻게", "왜", "인가", "니까", "나요", "은가", "까요",
+/// Pairs of characters, and single ones, that Korean questions are asked with.
+pub(crate) const QUESTION_PAIRS: [&str; 15] = [
+    "무엇", "엇인", "언제", "어디", "누가", "어떻", "떻게", "왜", "인가", "니까", "나요", "은가", "까요",
+    "입니", "습니",
 ];
 
 /// What a caption begins with, in lower case, and what a question about a figure contains.
@@ -271,10 +453,70 @@ pub(crate) const CAPTION_LABELS: [&str; 9] = [
 ];
 
 /// Question words for a reason.
-pub(crate) const ASKS_FOR_REASON: [&str; 5] = ["why", "warum", "wieso", "pourquoi", "reason"];
+pub(crate) const ASKS_FOR_REASON: [&str; 17] = [
+    "почему",
+    "зачем",
+    "perché",
+    "waarom",
+    "varför",
+    "hvorfor",
+    "miksi",
+    "γιατί",
+    "miért",
+    "neden",
+    "niçin",
+    "لماذا",
+    "why",
+    "warum",
+    "wieso",
+    "pourquoi",
+    "reason",
+];
+
+/// Parts of a question for a reason in Chinese, Japanese and Korean.
+pub(crate) const ASKS_FOR_REASON_IN_CHARACTERS: [&str; 14] = [
+    "为什么",
+    "為什麼",
+    "为啥",
+    "为何",
+    "為何",
+    "原因",
+    "なぜ",
+    "なんで",
+    "どうして",
+    "何故",
+    "理由",
+    "왜",
+    "이유",
+    "怎么会",
+];
 
 /// What a sentence that gives a reason contains, in lower case.
-pub(crate) const REASON_PHRASES: [&str; 9] = [
+pub(crate) const REASON_PHRASES: [&str; 33] = [
+    "потому что",
+    "так как",
+    "поскольку",
+    "из-за",
+    "porque ",
+    "perché ",
+    "omdat ",
+    "eftersom ",
+    "fordi ",
+    "koska ",
+    "επειδή",
+    "mert ",
+    "çünkü",
+    "لأن",
+    "因为",
+    "因為",
+    "由于",
+    "由於",
+    "为了",
+    "以避免",
+    "取决于",
+    "ため",
+    "ので",
+    "때문",
     "because",
     "so that",
     "in order to",

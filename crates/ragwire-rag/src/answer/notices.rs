@@ -30,18 +30,24 @@ pub(crate) struct Notices {
 
 impl Notices {
     /// Those of every language.
-    pub(crate) const ALL: [&Self; 14] = [
-        &ENGLISH,
+    pub(crate) const ALL: [&Self; 20] = [
+        &ARABIC,
         &DANISH,
         &DUTCH,
+        &ENGLISH,
+        &FINNISH,
         &FRENCH,
         &GERMAN,
+        &GREEK,
+        &HUNGARIAN,
         &ITALIAN,
         &NORWEGIAN,
         &PORTUGUESE,
+        &ROMANIAN,
         &RUSSIAN,
         &SPANISH,
         &SWEDISH,
+        &TURKISH,
         &CHINESE,
         &JAPANESE,
         &KOREAN,
@@ -111,26 +117,26 @@ fn in_script(question: &str) -> Option<&'static Notices> {
     }
 }
 
-/// Returns the notices of a language, otherwise in English.
+/// Returns the notices of a language.
 fn in_language(language: Language) -> &'static Notices {
     match language {
+        Language::Arabic => &ARABIC,
         Language::Danish => &DANISH,
         Language::Dutch => &DUTCH,
+        Language::English => &ENGLISH,
+        Language::Finnish => &FINNISH,
         Language::French => &FRENCH,
         Language::German => &GERMAN,
+        Language::Greek => &GREEK,
+        Language::Hungarian => &HUNGARIAN,
         Language::Italian => &ITALIAN,
         Language::Norwegian => &NORWEGIAN,
         Language::Portuguese => &PORTUGUESE,
+        Language::Romanian => &ROMANIAN,
         Language::Russian => &RUSSIAN,
         Language::Spanish => &SPANISH,
         Language::Swedish => &SWEDISH,
-        Language::English
-        | Language::Arabic
-        | Language::Finnish
-        | Language::Greek
-        | Language::Hungarian
-        | Language::Romanian
-        | Language::Turkish => &ENGLISH,
+        Language::Turkish => &TURKISH,
     }
 }
 
@@ -266,6 +272,78 @@ const SWEDISH: Notices = Notices {
     comma: ", ",
 };
 
+const ARABIC: Notices = Notices {
+    no_answer: "الوثائق لا تجيب عن هذا السؤال.",
+    no_documents: "لا توجد بعد وثائق يمكن الإجابة منها.",
+    not_directly: "الوثائق لا تجيب عن ذلك مباشرة.",
+    closest: "أقرب المقاطع:",
+    not_mentioned: "لا تذكر الوثائق {}.",
+    not_answered: "لا تجيب الوثائق عن {}.",
+    title: "العنوان هو {}.",
+    quotes: ["«", "»"],
+    comma: "، ",
+};
+
+const FINNISH: Notices = Notices {
+    no_answer: "Asiakirjat eivät vastaa tähän kysymykseen.",
+    no_documents: "Vielä ei ole asiakirjoja, joiden perusteella vastata.",
+    not_directly: "Asiakirjat eivät vastaa tähän suoraan.",
+    closest: "Lähimmät kohdat:",
+    not_mentioned: "Asiakirjoissa ei mainita: {}.",
+    not_answered: "Asiakirjat eivät vastaa kysymykseen {}.",
+    title: "Otsikko on {}.",
+    quotes: ["”", "”"],
+    comma: ", ",
+};
+
+const GREEK: Notices = Notices {
+    no_answer: "Τα έγγραφα δεν απαντούν σε αυτή την ερώτηση.",
+    no_documents: "Δεν υπάρχουν ακόμη έγγραφα από τα οποία να δοθεί απάντηση.",
+    not_directly: "Τα έγγραφα δεν απαντούν άμεσα σε αυτό.",
+    closest: "Πλησιέστερα αποσπάσματα:",
+    not_mentioned: "Τα έγγραφα δεν αναφέρουν {}.",
+    not_answered: "Τα έγγραφα δεν απαντούν στο {}.",
+    title: "Ο τίτλος είναι {}.",
+    quotes: ["«", "»"],
+    comma: ", ",
+};
+
+const HUNGARIAN: Notices = Notices {
+    no_answer: "A dokumentumok nem válaszolnak erre a kérdésre.",
+    no_documents: "Még nincsenek dokumentumok, amelyek alapján válaszolni lehetne.",
+    not_directly: "A dokumentumok erre nem válaszolnak közvetlenül.",
+    closest: "A legközelebbi részek:",
+    not_mentioned: "A dokumentumok nem említik: {}.",
+    not_answered: "A dokumentumok nem válaszolnak erre: {}.",
+    title: "A cím: {}.",
+    quotes: ["„", "”"],
+    comma: ", ",
+};
+
+const ROMANIAN: Notices = Notices {
+    no_answer: "Documentele nu răspund la această întrebare.",
+    no_documents: "Nu există încă documente din care să se răspundă.",
+    not_directly: "Documentele nu răspund direct la aceasta.",
+    closest: "Cele mai apropiate pasaje:",
+    not_mentioned: "Documentele nu menționează {}.",
+    not_answered: "Documentele nu răspund la {}.",
+    title: "Titlul este {}.",
+    quotes: ["„", "”"],
+    comma: ", ",
+};
+
+const TURKISH: Notices = Notices {
+    no_answer: "Belgeler bu soruyu yanıtlamıyor.",
+    no_documents: "Henüz yanıt verilebilecek belge yok.",
+    not_directly: "Belgeler bunu doğrudan yanıtlamıyor.",
+    closest: "En yakın bölümler:",
+    not_mentioned: "Belgelerde şunlar geçmiyor: {}.",
+    not_answered: "Belgeler şunu yanıtlamıyor: {}.",
+    title: "Başlık: {}.",
+    quotes: ["“", "”"],
+    comma: ", ",
+};
+
 const CHINESE: Notices = Notices {
     no_answer: "文档没有回答这个问题。",
     no_documents: "目前还没有可供回答的文档。",
@@ -318,7 +396,7 @@ mod tests {
             ("法国的首都是哪里？", CHINESE.no_answer),
             ("フランスの首都はどこですか", JAPANESE.no_answer),
             ("프랑스의 수도는 어디입니까?", KOREAN.no_answer),
-            ("Mikä on Ranskan pääkaupunki ja missä se on?", NO_ANSWER),
+            ("Mikä on Ranskan pääkaupunki ja missä se on?", FINNISH.no_answer),
             ("", NO_ANSWER),
         ] {
             assert_eq!(Notices::of(&library, question).no_answer, wanted, "{question}");

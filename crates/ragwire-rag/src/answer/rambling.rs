@@ -82,7 +82,7 @@ impl RamblingWatch {
         if !self.begins_line() || !self.held.trim_start().starts_with(QUESTION) {
             return false;
         }
-        self.lists_questions = self.shown.trim_end().ends_with(':');
+        self.lists_questions = self.shown.trim_end().ends_with([':', '：']);
         !self.lists_questions
     }
 

@@ -8,7 +8,9 @@ use super::identifier::{Identifier, without_number};
 use super::quantity::Quantity;
 use crate::Library;
 use crate::answer::lexicon::{
-    ASKS_FOR_PERSON, ASKS_FOR_REASON, CAPTION_LABELS, COPULAS, DEFINITION_STARTS, REASON_PHRASES,
+    ASKS_FOR_PERSON, ASKS_FOR_REASON, ASKS_FOR_REASON_IN_CHARACTERS, CAPTION_LABELS, COPULAS,
+    COPULAS_IN_CHARACTERS, DEFINITION_ENDS_IN_CHARACTERS, DEFINITION_STARTS, DEFINITION_STARTS_IN_CHARACTERS,
+    REASON_PHRASES,
 };
 use crate::search::analyzer::Language;
 
@@ -18,6 +20,8 @@ const FULL_FIT: f32 = 3.0;
 const AROUND_SUBJECT: usize = 3;
 /// The words of an aside between the subject and the verb of a definition.
 const ASIDE_WORDS: usize = 6;
+/// The characters that a definition in Chinese, Japanese or Korean may have before its subject: `所谓`.
+const LETTERS_BEFORE_SUBJECT: usize = 4;
 /// The longest line that may be the name of what the text below it defines, in bytes.
 pub(super) const MAX_LABEL_BYTES: usize = 90;
 
@@ -84,13 +88,15 @@ pub(crate) struct Asked {
     identifier: Option<Identifier>,
     /// X itself if it is one word, without marks: `d_k` is `dk` in the text of a PDF.
     symbol: Option<String>,
+    /// X of a question in Chinese, Japanese or Korean, in lower case: `守护进程是什么`.
+    subject_in_characters: Option<String>,
 }
 
 impl Asked {
     pub(crate) fn of(library: &Library, question: &str, language: Language) -> Self {
         let question = &*library.well_spelled(question);
         let lower = question.to_lowercase();
-        let asked = lower.trim().trim_end_matches(['?', '.', '!']);
+        let asked = lower.trim().trim_end_matches(['?', '.', '!', '？', '。', '！']);
         let does = asked.strip_prefix("what does ");
         let subject = does.and_then(|does| does.strip_suffix(" do").or_else(|| does.strip_suffix(" mean")));
         let starts = || {
@@ -98,18 +104,23 @@ impl Asked {
                 .iter()
                 .find_map(|start| asked.strip_prefix(start))
         };
-        let subject = subject.or_else(starts).unwrap_or_default();
+        let in_characters = subject_in_characters(asked);
+        let subject = subject.or_else(starts).or(in_characters).unwrap_or_default();
         let identifier = Identifier::of(question).filter(|identifier| !identifier.is(subject));
         Self {
             quantity: Quantity::of(library, question),
             version: lower.contains("version"),
             person: lower.unicode_words().any(|word| ASKS_FOR_PERSON.contains(&word)),
             figure: lower.unicode_words().any(|word| CAPTION_LABELS.contains(&word)),
-            reason: lower.unicode_words().any(|word| ASKS_FOR_REASON.contains(&word)),
+            reason: lower.unicode_words().any(|word| ASKS_FOR_REASON.contains(&word))
+                || ASKS_FOR_REASON_IN_CHARACTERS
+                    .iter()
+                    .any(|asks| lower.contains(asks)),
             subject: library.terms_in(subject, language).into_iter().collect(),
             subject_words: subject.unicode_words().count(),
             identifier,
-            symbol: is_one_word(subject).then(|| letters(subject)),
+            symbol: (is_one_word(subject) && in_characters.is_none()).then(|| letters(subject)),
+            subject_in_characters: in_characters.map(str::to_owned),
         }
     }
 
@@ -187,6 +198,9 @@ impl Asked {
     pub(crate) fn is_defined_by(&self, library: &Library, sentence: &str, language: Language) -> bool {
         if self.subject.is_empty() {
             return false;
+        }
+        if let Some(subject) = &self.subject_in_characters {
+            return is_defined_in_characters(subject, sentence);
         }
         if self.is_value_in(sentence) {
             return true;
@@ -269,6 +283,33 @@ impl Asked {
         let mut after = start[..copula].iter().rev().take_while(|word| !is_own(word));
         names_a_kind(&clause) || after.all(|word| is_generic(word))
     }
+}
+
+/// Returns what a question in Chinese, Japanese or Korean asks for the meaning of.
+fn subject_in_characters(asked: &str) -> Option<&str> {
+    let starts = DEFINITION_STARTS_IN_CHARACTERS.iter();
+    let mut starts = starts.filter_map(|start| asked.strip_prefix(start));
+    let ends = DEFINITION_ENDS_IN_CHARACTERS.iter();
+    let mut ends = ends.filter_map(|end| asked.strip_suffix(end));
+    let subject = starts.next().or_else(|| ends.next())?.trim();
+    (!subject.is_empty()).then_some(subject)
+}
+
+/// Returns whether a sentence begins with what it defines: `守护进程（daemon）是`.
+fn is_defined_in_characters(subject: &str, sentence: &str) -> bool {
+    let lower = sentence.to_lowercase();
+    let Some((before, after)) = lower.split_once(subject) else {
+        return false;
+    };
+    let after = after.trim_start_matches([' ', '”', '"', '」', '』']);
+    let after = match after.strip_prefix(['(', '（']) {
+        Some(remark) => remark.split_once([')', '）']).map_or("", |(_, after)| after),
+        None => after,
+    };
+    before.chars().count() <= LETTERS_BEFORE_SUBJECT
+        && COPULAS_IN_CHARACTERS
+            .iter()
+            .any(|copula| after.trim_start().starts_with(copula))
 }
 
 fn is_copula(word: &str) -> bool {
@@ -497,6 +538,19 @@ mod tests {
             ("how many are there", "There are many.", false),
             ("what is d_k", "We use dk = dv = 64.", true),
             ("what is d_k", "We use dv = 64.", false),
+            (
+                "守护进程是什么意思？",
+                "所谓守护进程（daemon）是在后台运行的程序。",
+                true,
+            ),
+            ("什么是守护进程", "系统会启动守护进程。", false),
+            (
+                "aptとは何ですか？",
+                "APT は「Advanced Package Tool」の略です。",
+                true,
+            ),
+            ("aptって何", "パッケージは apt で入れます。", false),
+            ("что такое демон", "Демон — это программа.", true),
         ];
         for (question, sentence, wanted) in cases {
             let asked = Asked::of(&library, question, Language::English);

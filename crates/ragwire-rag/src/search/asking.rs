@@ -49,37 +49,113 @@ const DUTCH: &str = "hoe wanneer waarom hoeveel welke welk waar wie wat kan kun 
     vinden lijst naam heet krijg krijgen krijgt doen doe bestaan bestaat soort soorten type document documenten \
     tekst definitie samenvatting vaak lang gebeurt informatie werkt";
 
-/// Returns the words of a language, separated by spaces; empty without a list.
+const RUSSIAN: &str = "как какой какая какое какие какого какую каком каким каких что чем чего чему кто кого где когда зачем \
+    почему сколько куда откуда ли можно нужно надо нельзя стоит есть бывает бывают такое такая такой это понять узнать \
+    посмотреть глянуть смотреть сделать делать сказать объясни объяснить опиши описать расскажи покажи показать дай \
+    назови перечисли значит означает расшифровка определение разница отличается отличаются отличие различие варианты \
+    вариант вид виды тип типы способ способы использовать используется используют работает работать происходит помощью \
+    лучше обычно вообще именно просто самый список документ документы документах документации текст информация \
+    информацию название называется называют находится находятся получить найти хочу могу может могут можете пожалуйста \
+    подскажите существует существуют принципиальная общем вкратце свой свою своих весь всё";
+
+const ARABIC: &str = "ما ماذا من متى أين كيف لماذا هل كم أي أية ماهي ماهو هي هو يمكن يمكنني يمكنك يجب ينبغي أستطيع \
+    استخدام أستخدم يستخدم اشرح شرح صف وصف أعط اعط أظهر يعني معنى تعني أجد العثور قائمة اسم يسمى الحصول أحصل \
+    يحصل أفعل فعل يوجد توجد نوع أنواع مستند المستند المستندات وثيقة الوثائق نص تعريف ملخص غالبا يحدث معلومات المعلومات \
+    هناك لدي لدى عند خلال حول بعض القيام الذي التي يتم تتم";
+
+const SWEDISH: &str = "hur när varför vad var vem vilken vilket vilka vart kan får ska skall måste bör använda använder \
+    används förklara beskriv beskriva ge visa snälla betyder innebär hitta hittar lista namn heter få gör göra finns \
+    typ typer slag dokument dokumentet text definition sammanfattning ofta händer information fungerar skillnad \
+    skillnaden många mycket länge";
+
+const DANISH: &str = "hvordan hvornår hvorfor hvad hvor hvem hvilken hvilket hvilke kan må skal bør bruge bruger bruges \
+    forklar beskriv giv vis venligst betyder finde finder liste navn hedder få får gør gøre findes type typer slags \
+    dokument dokumentet tekst definition resumé ofte sker information fungerer forskel forskellen mange meget længe";
+
+const NORWEGIAN: &str = "hvordan når hvorfor hva hvor hvem hvilken hvilket hvilke kan må skal bør bruke bruker brukes \
+    forklar beskriv gi vis vennligst betyr finne finner liste navn heter få får gjør gjøre finnes type typer slags \
+    dokument dokumentet tekst definisjon sammendrag ofte skjer informasjon fungerer forskjell forskjellen mange mye lenge";
+
+const FINNISH: &str = "miten milloin miksi mikä mitä missä mistä mihin kuka ketkä mitkä kuinka voiko voin voinko voi saako \
+    pitääkö pitää täytyy käyttää käytän käytetään selitä kuvaile anna näytä tarkoittaa löydän löytyy lista luettelo nimi \
+    saan tehdä teen onko olla tyyppi tyypit asiakirja dokumentti teksti määritelmä tiivistelmä usein tapahtuu tieto toimii \
+    ero monta paljon kauan";
+
+const GREEK: &str = "πώς πως πότε γιατί τι πού ποιος ποια ποιο ποιοι ποιες πόσο πόσα πόσες μπορώ μπορεί πρέπει \
+    χρησιμοποιώ χρησιμοποιήσω εξήγησε περίγραψε δώσε δείξε παρακαλώ σημαίνει βρω βρίσκω βρίσκεται λίστα όνομα λέγεται \
+    κάνω κάνει υπάρχει υπάρχουν τύπος τύποι είδος έγγραφο κείμενο ορισμός περίληψη συχνά συμβαίνει πληροφορίες λειτουργεί \
+    διαφορά";
+
+const HUNGARIAN: &str = "hogyan hogy mikor miért mi mit mely melyik hol honnan hová ki kik mennyi hány tudok tud lehet kell \
+    szabad használni használok használható magyarázd írd adj mutasd kérem jelent jelenti találom található lista név nevezik \
+    kapok tenni teszek van vannak típus típusok fajta dokumentum dokumentumok szöveg meghatározás összefoglaló gyakran \
+    történik információ működik különbség sok sokáig";
+
+const ROMANIAN: &str = "cum când de ce care unde cine cât câtă câți câte pot poate trebuie folosesc folosi utiliza utilizez \
+    explică descrie dă arată rog înseamnă găsesc găsi listă nume numește obțin obține primesc face fac există tip tipuri \
+    fel document documente text definiție rezumat des întâmplă informații funcționează diferența diferență mult mulți";
+
+const TURKISH: &str = "nasıl ne zaman neden niçin niye hangi hangisi nerede nereden nereye kim kimler kaç nedir nelerdir \
+    midir var yok gerekir gerekli lazım kullanmak kullanılır kullanabilirim açıkla anlat tarif ver göster lütfen demek \
+    anlamı bulmak bulabilirim liste adı denir almak alabilirim yapmak yapılır yaparım tür türleri çeşit belge belgeler \
+    metin tanım tanımı özet sık olur bilgi çalışır fark farkı çok kadar";
+
+/// Chinese words as a dictionary cuts them, in both scripts.
+const CHINESE: &str = "什么 什麼 怎么 怎麼 怎样 怎樣 怎么样 怎麼樣 如何 为什么 為什麼 为何 為何 为啥 是啥 干什么 干啥 哪里 哪裡 \
+    哪儿 哪个 哪個 哪些 哪一 几个 幾個 多少 多久 多长 多大 多高 谁 誰 是谁 是誰 请问 請問 请教 告诉 告訴 是不是 有没有 有沒有 能不能 \
+    可不可以 会不会 要不要 是否 可以 可能 能否 能够 能夠 需要 应该 應該 应当 必须 想要 只想 我想 希望 一下 一个 一個 一种 一種 这个 這個 \
+    那个 那個 这种 這種 那种 这样 這樣 那样 这些 這些 那些 这里 那里 我们 我們 你们 他们 它们 自己 有人 别人 大家 时候 時候 的时候 意思 \
+    原因 理由 区别 區別 差别 不同 不一 一样 一樣 方法 办法 辦法 步骤 东西 東西 有哪 哪种 没有 沒有 还有 還有 以及 或者 还是 還是 但是 \
+    因为 因為 所以 如果 的话 要是 之前 之后 里面 裡面 上面 下面 介绍 介紹 解释 解釋 说明 說明 说说 列出 列举 总结 總結 概述 用法 使用 \
+    用来 用於 用于 进行 進行 叫做 称为 才能 才够 比较 比較 最好 一般 通常 老是 总是 總是 每次 一共 总共 大概 具体 主要 关于 關於 对于 \
+    目前 现在 現在 已经 已經 真的 到底 究竟 好像 还能 不能 不会 不要 文档 文檔 文件里 资料 升到 做到 找到 看到 得到 碰到 遇到 插上 \
+    用到";
+
+/// Chinese characters that are particles, auxiliaries and pronouns.
+const CHINESE_PARTICLES: &str = "的了是在把和跟与與吗嗎呢啊吧呀也都就才只要用得这這那哪几幾让讓给給从從到去来來会會能很太再还還被将將\
+    对對于於但或请請想么麼们們啥嘛谁誰不没沒有个個我你他她它您做些里裡上下叫为為以之其向而且并並该該应應每又所已有中后";
+
+/// Japanese words with a Chinese character or Katakana, as a dictionary cuts them. Words in Hiragana alone are
+/// grammar more often than not.
+const JAPANESE: &str = "何 何が 何を 何で 何の 何か 何個 何番 何回 何時 誰が 教え 教えて 知り 知りたい 方法 手順 仕方 やり方 使い方 \
+    書き方 見方 入れ方 作り方 一覧 種類 違い 違う 理由 原因 意味 説明 場合 時 必要 可能 使う 使っ 使い 使え 使える 使われ 行う 行い \
+    言う 言い 出来 出来る 良い 良く 自分 全部 全て 普通 最初 場所 具体 簡単 詳しく 概要 要約 文書 ドキュメント 立ち 立てる 困る";
+
+/// Returns whether a Chinese or Japanese word only says that something is asked.
+pub(crate) fn is_asked_with_characters(word: &str) -> bool {
+    let is_in = |list: &str| list.split_whitespace().any(|one| one == word);
+    is_in(CHINESE) || is_in(JAPANESE)
+}
+
+/// Returns whether a Chinese character has no meaning of its own in a question.
+pub(crate) fn is_particle(letter: &str) -> bool {
+    CHINESE_PARTICLES.contains(letter)
+}
+
+/// Returns the words of a language, separated by spaces.
 fn words(language: Language) -> &'static str {
     match language {
         Language::English => ENGLISH,
+        Language::Arabic => ARABIC,
+        Language::Danish => DANISH,
+        Language::Dutch => DUTCH,
+        Language::Finnish => FINNISH,
         Language::French => FRENCH,
         Language::German => GERMAN,
-        Language::Spanish => SPANISH,
+        Language::Greek => GREEK,
+        Language::Hungarian => HUNGARIAN,
         Language::Italian => ITALIAN,
+        Language::Norwegian => NORWEGIAN,
         Language::Portuguese => PORTUGUESE,
-        Language::Dutch => DUTCH,
-        Language::Arabic
-        | Language::Danish
-        | Language::Finnish
-        | Language::Greek
-        | Language::Hungarian
-        | Language::Norwegian
-        | Language::Romanian
-        | Language::Russian
-        | Language::Swedish
-        | Language::Turkish => "",
+        Language::Romanian => ROMANIAN,
+        Language::Russian => RUSSIAN,
+        Language::Spanish => SPANISH,
+        Language::Swedish => SWEDISH,
+        Language::Turkish => TURKISH,
     }
 }
 
-/// Returns whether a word in lower case only says that something is asked. In a language without a list,
-/// English ones do.
+/// Returns whether a word in lower case only says that something is asked.
 pub(crate) fn only_asks(word: &str, language: Language) -> bool {
-    let has_list = !words(language).is_empty();
-    is_asked_with(word, if has_list { language } else { Language::English })
-}
-
-/// Returns whether questions in this language are phrased with a word in lower case.
-pub(crate) fn is_asked_with(word: &str, language: Language) -> bool {
     words(language).split_whitespace().any(|one| one == word)
 }

@@ -128,7 +128,13 @@ fn continued(library: &Library, question: &str, before: &str) -> Option<String> 
         return None;
     }
     // Behind the question: what it asks for is in its first words.
-    let words: Vec<&str> = carried.iter().map(|term| term.word.as_str()).collect();
+    let mut words: Vec<&str> = Vec::new();
+    for term in &carried {
+        // A Chinese word has a term for each pair of its characters.
+        if !words.contains(&&*term.word) {
+            words.push(&term.word);
+        }
+    }
     let asked = question.trim().trim_end_matches(['?', '.', '!', ' ', '？', '。']);
     let whole = format!("{asked} {}", words.join(" "));
     let is_sure = refers == Reference::Certain;

@@ -111,7 +111,7 @@ pub(crate) fn query_terms(analyzer: &Analyzer, query: &str, languages: &[Languag
     let query = &query[..query.floor_char_boundary(MAX_QUERY_BYTES)];
     let first = languages.first().copied().unwrap_or_default();
     let mut terms: Vec<QueryTerm> = Vec::new();
-    for token in analyzer.tokens(query, first) {
+    for (token, share) in analyzer.question_tokens(query, first) {
         let known = terms.iter().any(|term| term.spellings.contains(&token.term));
         if !known && terms.len() < MAX_QUERY_TERMS {
             let joined: String = token
@@ -127,7 +127,7 @@ pub(crate) fn query_terms(analyzer: &Analyzer, query: &str, languages: &[Languag
             terms.push(QueryTerm {
                 form: token.form,
                 spellings,
-                factor: 1.0,
+                factor: share,
             });
         }
     }

@@ -3,6 +3,8 @@
 //! A passage has one line for each paragraph, item of a list, row of a table and line of a listing,
 //! and does not say which of them a line is.
 
+use crate::search::analyzer::is_paired;
+
 /// The separator between two cells of a row.
 pub(crate) const CELL: &str = " | ";
 /// How a line of code or of a terminal begins.
@@ -105,18 +107,22 @@ fn is_code(line: &str) -> bool {
         || CODE_MARKS.iter().any(|mark| line.contains(mark))
         || CODE_HINTS.iter().any(|mark| line.starts_with(mark));
     let share = prose_share(line);
-    let ends_like_prose = end.ends_with(['.', ':', '?', '!']);
+    let ends_like_prose = end.ends_with(['.', ':', '?', '!', '。', '：', '？', '！']);
     marked && share < PROSE_SHARE && !(ends_like_prose && share > PROSE_SHARE / 2.0)
 }
 
-/// Returns the share of the words that are words of a language.
+/// Returns the share of the words that are words of a language. Where no spaces separate words, each character is one.
 fn prose_share(line: &str) -> f32 {
-    let words = || line.split_whitespace();
-    let is_word = |word: &&str| {
+    let (mut prose, mut all) = (0, 0);
+    for word in line.split_whitespace() {
         let bare = word.trim_matches(|c: char| ".,:;!?()\"'“”‘’`".contains(c));
-        bare.chars().all(|c| c.is_alphabetic() || "-'’".contains(c))
-    };
-    words().filter(is_word).count() as f32 / words().count().max(1) as f32
+        let characters = word.chars().filter(|c| is_paired(*c)).count();
+        if characters > 0 || bare.chars().all(|c| c.is_alphabetic() || "-'’".contains(c)) {
+            prose += characters.max(1);
+        }
+        all += characters.max(1);
+    }
+    prose as f32 / all.max(1) as f32
 }
 
 /// Returns whether a line may belong to a listing: it is no sentence, and has other things than words
@@ -124,13 +130,16 @@ fn prose_share(line: &str) -> f32 {
 fn is_hardly_prose(line: &str) -> bool {
     let end = line.trim_end();
     let is_import = line.starts_with("from ") && line.contains(" import ");
-    let is_sentence = end.ends_with(['.', '!', '?', '。']) || (end.ends_with(':') && !end.ends_with("):"));
+    let is_sentence = end.ends_with(['.', '!', '?', '。', '！', '？', '：', '；'])
+        || (end.ends_with(':') && !end.ends_with("):"));
     is_import || (!is_sentence && prose_share(line) < PROSE_SHARE) || line.trim().is_empty()
 }
 
 /// Returns whether a line is short and no sentence: a heading, a name, an item of a list.
 pub(crate) fn is_title(line: &str) -> bool {
-    let ends = line.trim_end().ends_with(['.', '!', '?', ':', ';', ',', '。']);
+    let ends = line.trim_end().ends_with([
+        '.', '!', '?', ':', ';', ',', '。', '！', '？', '：', '；', '，', '、',
+    ]);
     line.len() <= MAX_TITLE_BYTES && !ends && LineKind::of(line) == LineKind::Prose
 }
 
@@ -165,6 +174,12 @@ mod tests {
             ("from the start it was fast", LineKind::Prose),
             ("use it with care", LineKind::Prose),
             ("a---b---c   branch 'master'", LineKind::Code),
+            (
+                "-y 选项让 apt 不再询问；它适合脚本（见 apt.conf）;",
+                LineKind::Prose,
+            ),
+            ("APT は apt-get --yes を実行します (10 秒)", LineKind::Prose),
+            ("变量 = getenv(名)  # 3", LineKind::Code),
         ];
         for (line, kind) in cases {
             assert_eq!(LineKind::of(line), kind, "{line}");

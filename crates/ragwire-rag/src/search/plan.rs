@@ -88,7 +88,7 @@ impl Plan {
 
 /// Splits a question into its questions at `?`, `;`, line feeds and the word `and`.
 fn parts(question: &str) -> Vec<&str> {
-    let sentences = question.split(['?', ';', '\n']);
+    let sentences = question.split(['?', ';', '\n', '？', '；']);
     let clauses = sentences.flat_map(|sentence| sentence.split(" and "));
     let long = |part: &&str| words(part).filter(|word| !is_function_word(word)).count() >= MIN_PART_WORDS;
     clauses

@@ -7,6 +7,7 @@ use crate::answer::lexicon::{
     COUNT_PHRASES, CURRENCIES, DURATION_PHRASES, FOR_NOTHING, NUMBERED_PARTS, PRICE_PHRASES,
     QUANTITY_PHRASES, TIME_UNITS, is_quantity,
 };
+use crate::search::analyzer::is_paired;
 
 /// Number of words after a number that may name what it counts: `8 parallel attention layers, or
 /// heads`.
@@ -91,7 +92,8 @@ impl Quantity {
         if matches!(self, Self::Price) && is_for_nothing(sentence) {
             return COUNTING;
         }
-        let words: Vec<&str> = sentence.split_whitespace().collect();
+        let spaced = with_spaces_around_numbers(sentence);
+        let words: Vec<&str> = spaced.split_whitespace().collect();
         let mut fit: f32 = 0.0;
         for (at, word) in words.iter().enumerate() {
             let numbered = at > 0
@@ -122,6 +124,26 @@ impl Quantity {
         }
         fit
     }
+}
+
+/// Puts a space between a number and a Chinese, Japanese or Korean character: `第3章` has the number 3.
+fn with_spaces_around_numbers(sentence: &str) -> Cow<'_, str> {
+    if !sentence.chars().any(is_paired) {
+        return sentence.into();
+    }
+    let mut spaced = String::with_capacity(sentence.len());
+    let mut last = None;
+    for letter in sentence.chars() {
+        let borders = |last: char| {
+            (last.is_ascii_digit() && is_paired(letter)) || (is_paired(last) && letter.is_ascii_digit())
+        };
+        if last.is_some_and(borders) {
+            spaced.push(' ');
+        }
+        spaced.push(letter);
+        last = Some(letter);
+    }
+    spaced.into()
 }
 
 fn is_time(word: &str) -> bool {
@@ -209,6 +231,9 @@ mod tests {
             ("How long did training take?", "It took 3.5 days.", COUNTING),
             ("How long did training take?", "It has 3 layers.", 1.0),
             ("how many ", "It reached 28.4 points.", 1.0),
+            ("密码设几位", "密码要多于12个字符。", 1.0),
+            ("密码设几位", "密码要尽可能复杂。", 0.0),
+            ("сколько голов", "Есть 8 голов.", COUNTING),
             ("number of heads", "There are eight heads.", COUNTING),
             ("combien de têtes y a-t-il", "Il y a 8 têtes.", COUNTING),
             ("wie viele Köpfe gibt es", "Es gibt 8 Köpfe.", COUNTING),

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::documents::chunk::TARGET_BYTES;
 use crate::documents::{phrases, sentences};
-use crate::search::analyzer::Language;
+use crate::search::analyzer::{Language, is_paired};
 use crate::search::asked::Asked;
 use crate::search::entries::{Part, entries, is_continued};
 use crate::search::lines::{LineKind, is_title, line_kinds, names_option};
@@ -111,6 +111,7 @@ pub(crate) fn by_relevance(library: &Library, query: &str, hits: Vec<Hit>, known
     let about_changes = ABOUT_CHANGES.iter().any(|word| lower.contains(word));
     let language = library.language_of_question(&library.well_spelled(query));
     let asked = Asked::of(library, query, language);
+    let asked_in_characters = query.chars().any(is_paired);
     let passages: Vec<Passage> = hits.iter().map(|hit| Passage::read(library, hit)).collect();
     let headings: HashSet<&String> = passages
         .iter()
@@ -134,7 +135,7 @@ pub(crate) fn by_relevance(library: &Library, query: &str, hits: Vec<Hit>, known
             + RUN_SHARE * passage.run(&terms)
             - QUESTIONS_COST * questions_share(text)
             - FRAGMENTS_COST * fragments(text);
-        if passage.language != language {
+        if passage.language != language || in_characters(text) != asked_in_characters {
             relevance -= OTHER_LANGUAGE_COST;
         }
         if !about_changes && lists_changes(hit) {
@@ -257,7 +258,7 @@ impl<'a> Passage<'a> {
         for (at, (part, stems)) in self.sentences.iter().enumerate() {
             let sentence = part.text;
             let own = coverage(terms, |term| term.is_in(stems));
-            if own == 0.0 || sentence.ends_with('?') {
+            if own == 0.0 || sentence.ends_with(['?', '？']) {
                 continue;
             }
             let near = coverage(terms, |term| term.is_in(stems) || term.is_in(&self.headings));
@@ -347,8 +348,14 @@ fn fragments(text: &str) -> f32 {
 /// Returns the share of the lines that are questions, as in a table of contents.
 fn questions_share(text: &str) -> f32 {
     let lines = || text.lines().filter(|line| !line.trim().is_empty());
-    let questions = lines().filter(|line| line.trim_end().ends_with('?'));
+    let questions = lines().filter(|line| line.trim_end().ends_with(['?', '？']));
     questions.count() as f32 / lines().count().max(1) as f32
+}
+
+/// Returns whether a text is in Chinese, Japanese or Korean. A translation keeps names and listings as they are.
+fn in_characters(text: &str) -> bool {
+    let characters = text.chars().filter(|letter| is_paired(*letter)).count();
+    characters * 10 >= text.chars().filter(|letter| letter.is_alphabetic()).count()
 }
 
 fn lists_changes(hit: &Hit) -> bool {

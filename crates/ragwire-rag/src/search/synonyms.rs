@@ -5,6 +5,8 @@
 //! gained as many first places as they lost (see `docs/decisions/search.md`). A word that it does not
 //! have finds nothing and is a reason to refuse, so another word for it can only help.
 
+use std::borrow::Cow;
+
 /// Words of which each can replace each other, in their base forms.
 const GROUPS: [&[&str]; 33] = [
     &[
@@ -110,8 +112,30 @@ const ENDINGS: [(&str, &str); 8] = [
     ("ies", "y"),
 ];
 
+/// The letters of an ending that a name may have where it is written in another alphabet: `дебиане`.
+const MAX_ENDING_LETTERS: usize = 2;
+/// The fewest letters that are left of such a name.
+const MIN_NAME_LETTERS: usize = 4;
+
+/// Returns other words for one that the library does not have, in lower case: [`synonyms`], and for a word in
+/// Cyrillic or Greek letters the Latin name that it may be, such as `debian` for `дебиане`.
+pub(crate) fn other_words(word: &str) -> Vec<Cow<'static, str>> {
+    let mut words: Vec<Cow<'static, str>> = synonyms(word).into_iter().map(Cow::Borrowed).collect();
+    if !word.is_empty() && word.chars().all(|letter| matches!(letter, '\u{370}'..='\u{52f}')) {
+        let letters: Vec<char> = word.chars().collect();
+        for kept in (0..=MAX_ENDING_LETTERS).filter_map(|ending| letters.len().checked_sub(ending)) {
+            if kept >= MIN_NAME_LETTERS {
+                let name: String = letters[..kept].iter().collect();
+                let latin = deunicode::deunicode(&name).to_lowercase();
+                words.extend([latin.replace("ks", "x"), latin].map(Cow::Owned));
+            }
+        }
+    }
+    words
+}
+
 /// Returns other words for one that the library does not have, in lower case, in base forms.
-pub(crate) fn synonyms(word: &str) -> Vec<&'static str> {
+fn synonyms(word: &str) -> Vec<&'static str> {
     let bases: Vec<String> = ENDINGS
         .iter()
         .filter_map(|(ending, base)| Some(format!("{}{base}", word.strip_suffix(ending)?)))
@@ -156,5 +180,8 @@ mod tests {
         assert_eq!(synonyms("owl"), Vec::<&str>::new());
         assert_eq!(verb_synonyms("Turn", "off"), ["disable", "deactivate"]);
         assert!(verb_synonyms("turn", "around").is_empty());
+        assert!(other_words("дебиане").contains(&"debian".into()));
+        assert!(other_words("линукса").contains(&"linux".into()));
+        assert_eq!(other_words("owl"), Vec::<Cow<'_, str>>::new());
     }
 }

@@ -7,12 +7,12 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use crate::Library;
 use crate::answer::lexicon::{PRICE_WORDS, QUESTION_PAIRS};
-use crate::search::analyzer::{Language, Run, is_hangul, is_hiragana, runs};
+use crate::search::analyzer::{AskedPair, Language, Run, is_hangul, is_hiragana, runs};
 use crate::search::asking::only_asks;
 use crate::search::compounds::MAX_COMPOUNDS;
 use crate::search::lexical::MAX_QUERY_BYTES;
 use crate::search::quantity::asks_for_price;
-use crate::search::synonyms::{synonyms, verb_synonyms};
+use crate::search::synonyms::{other_words, verb_synonyms};
 
 /// What is asked about every option and setting, and what it is called. Its description need not repeat it.
 const ABOUT_OPTIONS: [&str; 20] = [
@@ -103,7 +103,17 @@ pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
     let words: Vec<(Run<'_>, Vec<String>, Vec<String>)> = runs(question)
         .into_iter()
         .map(|run| {
-            let (Run::Word(word) | Run::Paired(word)) = run;
+            let word = match run {
+                Run::Word(word) => word,
+                Run::Paired(letters) => {
+                    let pairs = library.asked_pairs(letters).into_iter();
+                    return (
+                        run,
+                        pairs.map(|asked| asked.pair.to_owned()).collect(),
+                        Vec::new(),
+                    );
+                }
+            };
             let stems = library.terms_in(word, first);
             // A stop word of the question's language does not count in the others either.
             let others = languages.get(1..).filter(|_| !stems.is_empty());
@@ -129,11 +139,28 @@ pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
             .into_iter()
             .filter(|(_, weight)| *weight < unseen)
             .collect();
-        match run {
-            Run::Paired(_) => spelled = without_bounds(spelled, unseen),
-            Run::Word(_) => whole_or_parts(&mut spelled, unseen),
-        }
-        if let (Run::Word(word), [(_, weight)], []) = (run, &spelled[..], &others[..])
+        let word = match run {
+            Run::Word(word) => word,
+            Run::Paired(letters) => {
+                let weights = spelled.iter().map(|(_, weight)| *weight);
+                let pairs: Vec<_> = library.asked_pairs(letters).into_iter().zip(weights).collect();
+                for (asked, weight, share) in paired_words(&pairs, unseen) {
+                    if is_new(&found, &asked.pair.to_owned()) {
+                        let is_question_word = asks(asked.pair);
+                        found.push(Term {
+                            word: asked.word.to_owned(),
+                            stems: vec![asked.pair.to_owned()],
+                            weight: share * weighted(weight, is_question_word),
+                            known: weight < unseen,
+                            is_question_word,
+                        });
+                    }
+                }
+                continue;
+            }
+        };
+        whole_or_parts(&mut spelled, unseen);
+        if let ([(_, weight)], []) = (&spelled[..], &others[..])
             && *weight >= unseen
             && compounds < MAX_COMPOUNDS
         {
@@ -157,18 +184,11 @@ pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
             }
         }
         for (stem, weight) in spelled {
-            let (word, is_question_word) = match run {
-                Run::Paired(_) => (stem.clone(), asks(&stem)),
-                Run::Word(word) => {
-                    let lower = word.to_lowercase();
-                    (
-                        word.to_owned(),
-                        only_asks(&lower, first) || (asks_for_price && PRICE_WORDS.contains(&lower.as_str())),
-                    )
-                }
-            };
+            let lower = word.to_lowercase();
+            let is_question_word =
+                only_asks(&lower, first) || (asks_for_price && PRICE_WORDS.contains(&lower.as_str()));
             let verb = match nexts.get(at) {
-                Some(Run::Word(next)) => verb_synonyms(&word, next),
+                Some(Run::Word(next)) => verb_synonyms(word, next),
                 Some(Run::Paired(_)) | None => &[],
             };
             let mut same = known_synonyms(library, verb, unseen);
@@ -176,9 +196,9 @@ pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
                 // A word of another language of the library.
                 Some(other) => (stem, weight.min(other)),
                 None if weight >= unseen && same.is_empty() => {
-                    same = known_synonyms(library, &synonyms(&word.to_lowercase()), unseen);
+                    same = known_synonyms(library, &other_words(&lower), unseen);
                     if same.is_empty() {
-                        corrected(library, &word, stem, weight, unseen)
+                        corrected(library, word, stem, weight, unseen)
                     } else {
                         (stem, weight)
                     }
@@ -191,7 +211,7 @@ pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
                 stems.extend(others.drain(..).map(|(other, _)| other));
                 stems.extend(same.into_iter().map(|(same, _)| same));
                 found.push(Term {
-                    word,
+                    word: word.to_owned(),
                     stems,
                     weight: weighted(weight, is_question_word),
                     known: weight < unseen,
@@ -243,22 +263,43 @@ fn whole_or_parts(spelled: &mut Vec<(String, f32)>, unseen: f32) {
     }
 }
 
-/// Leaves out the pairs of a run that the library does not have because they are not within a word:
-/// those beside a known pair or one that only asks, which shares a character with them. After the known beginning of a Korean
+/// Leaves out the pairs of a run that the library does not have because they are not within a word: those that are a
+/// guess, and those beside a known pair of the same word or one that only asks. After the known beginning of a Korean
 /// word all of them are left out, because they are its particles.
-fn without_bounds(spelled: Vec<(String, f32)>, unseen: f32) -> Vec<(String, f32)> {
-    let is_settled = |(pair, weight): &(String, f32)| *weight < unseen || asks(pair);
-    let known: Vec<bool> = spelled.iter().map(is_settled).collect();
-    let is_kept = |at: usize, pair: &str| {
-        let beside = |beside: Option<usize>| beside.and_then(|at| known.get(at)) == Some(&true);
-        let after_beginning = is_hangul(pair) && known.first() == Some(&true);
-        known[at] || !(beside(at.checked_sub(1)) || beside(Some(at + 1)) || after_beginning)
+fn without_bounds<'a>(pairs: &[(AskedPair<'a>, f32)], unseen: f32) -> Vec<(AskedPair<'a>, f32)> {
+    let is_settled =
+        |(asked, weight): &(AskedPair<'_>, f32)| *weight < unseen || QUESTION_PAIRS.contains(&asked.pair);
+    let settled: Vec<bool> = pairs.iter().map(is_settled).collect();
+    let is_kept = |at: usize| {
+        let (asked, _) = &pairs[at];
+        let is_settled = |other: usize| {
+            let of_same_word = pairs
+                .get(other)
+                .is_some_and(|(other, _)| other.word == asked.word);
+            of_same_word && settled[other]
+        };
+        let beside = is_settled(at + 1) || at.checked_sub(1).is_some_and(is_settled);
+        settled[at] || !(asked.is_guess || beside || (is_hangul(asked.pair) && is_settled(0)))
     };
-    let numbered = spelled.into_iter().enumerate();
-    numbered
-        .filter(|(at, (pair, _))| is_kept(*at, pair))
-        .map(|(_, one)| one)
+    (0..pairs.len())
+        .filter(|at| is_kept(*at))
+        .map(|at| pairs[at])
         .collect()
+}
+
+/// Returns the pairs that count, with their weights and the shares that they are of their words. A word that the
+/// library does not have is one pair.
+fn paired_words<'a>(pairs: &[(AskedPair<'a>, f32)], unseen: f32) -> Vec<(AskedPair<'a>, f32, f32)> {
+    let kept = without_bounds(pairs, unseen);
+    let words = kept.chunk_by(|(one, _), (other, _)| one.word == other.word);
+    let counted = words.flat_map(|of_word| {
+        let is_known = of_word.iter().any(|(_, weight)| *weight < unseen);
+        let pairs = if is_known { of_word } else { &of_word[..1] };
+        pairs
+            .iter()
+            .map(|(asked, weight)| (*asked, *weight, 1.0 / pairs.len() as f32))
+    });
+    counted.collect()
 }
 
 /// Returns whether a pair of characters only says that something is asked, or is grammar.
@@ -267,9 +308,12 @@ fn asks(pair: &str) -> bool {
 }
 
 /// Returns the terms of other words for one, as far as the library has them, with their weights.
-fn known_synonyms(library: &Library, words: &[&str], unseen: f32) -> Vec<(String, f32)> {
-    let stem = |word: &&str| library.terms_in(word, Language::English).into_iter().next();
-    let stems: Vec<String> = words.iter().filter_map(stem).collect();
+fn known_synonyms(library: &Library, words: &[impl AsRef<str>], unseen: f32) -> Vec<(String, f32)> {
+    let stems = words.iter().filter_map(|word| {
+        let stems = library.terms_in(word.as_ref(), Language::English);
+        stems.into_iter().next()
+    });
+    let stems: Vec<String> = stems.collect();
     let weights = library.weights(&stems);
     let mut known: Vec<(String, f32)> = Vec::new();
     for (stem, weight) in stems.into_iter().zip(weights) {
@@ -365,16 +409,24 @@ mod tests {
         let text = "训练需要三天。模型有八层。\n\n모델 학습";
         let parsed = parse("a.md", text.as_bytes(), &ParseLimits::default()).unwrap();
         library.add("a.md", &parsed).unwrap();
-        let cases: [(&str, &[&str]); 5] = [
-            ("训练模型", &["训练", "模型"]),
-            ("猫咪模型", &["猫咪", "模型"]),
-            ("모델은", &["모델"]),
-            ("모델에서는", &["모델"]),
-            ("고양이", &["고양", "양이"]),
+        // A word that the library does not have is named whole, by one pair.
+        let cases: [(&str, &[(&str, &str)]); 6] = [
+            ("训练模型", &[("训练", "训练"), ("模型", "模型")]),
+            (
+                "怎么训练猫咪模型",
+                &[("训练", "训练"), ("猫咪", "猫咪"), ("模型", "模型")],
+            ),
+            ("笔记本", &[("笔记本", "笔记")]),
+            ("모델은", &[("모델은", "모델")]),
+            ("모델에서는", &[("모델에서는", "모델")]),
+            ("고양이", &[("고양이", "고양")]),
         ];
         for (question, wanted) in cases {
             let terms = question_terms(&library, question);
-            let found: Vec<_> = terms.iter().map(|term| term.word.as_str()).collect();
+            let found: Vec<_> = terms
+                .iter()
+                .map(|term| (term.word.as_str(), term.stems[0].as_str()))
+                .collect();
             assert_eq!(found, wanted, "{question}");
         }
         let asking = question_terms(&library, "什么ですか");

@@ -142,7 +142,9 @@ impl Reader<'_> {
 fn before_cut_formula(quote: &[Segment<'_>]) -> Option<usize> {
     let (mut open, mut begin) = (0, 0);
     for (at, segment) in quote.iter().enumerate() {
-        let is_sentence = segment.text.ends_with(['.', '!', '?', ':', '。']);
+        let is_sentence = segment
+            .text
+            .ends_with(['.', '!', '?', ':', '。', '！', '？', '：']);
         if segment.kind != LineKind::Prose || (open == 0 && is_sentence) {
             continue;
         }

@@ -195,7 +195,7 @@ pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Ne
     let reader = Reader {
         library,
         terms: &terms,
-        question: question.trim().trim_end_matches('?').to_lowercase(),
+        question: question.trim().trim_end_matches(['?', '？']).to_lowercase(),
         near,
         asked: Asked::of(library, question, language),
         language,

@@ -32,7 +32,7 @@ impl<'a> Segment<'a> {
 
     /// Returns whether something has to follow.
     pub(super) fn leads_in(&self) -> bool {
-        self.kind == LineKind::Prose && self.text.ends_with(':')
+        self.kind == LineKind::Prose && self.text.ends_with([':', '：'])
     }
 
     /// Returns whether it is a short line that is not a sentence: a heading, a name, an item.
@@ -81,7 +81,7 @@ impl<'a> Segment<'a> {
     }
 
     pub(super) fn is_question(&self) -> bool {
-        self.kind == LineKind::Prose && self.text.ends_with('?')
+        self.kind == LineKind::Prose && self.text.ends_with(['?', '？'])
     }
 }
 

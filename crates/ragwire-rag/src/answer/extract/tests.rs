@@ -346,3 +346,35 @@ fn an_entry_of_several_passages_is_quoted_from_its_beginning() {
         assert_eq!(answer.matches("--jobs=njobs").count(), 1, "{question}: {answer}");
     }
 }
+
+#[test]
+fn chinese_and_japanese_questions_are_compared_by_words() {
+    let text = "# 安装\n\n用户的密码要设得足够长（多于 12 个字符）并尽可能复杂：服务器随时可能受到攻击。\n\n\
+        # 计划任务\n\n提示：@reboot 只在系统启动后执行一次命令。\n- @yearly：每年一次；\n- @monthly：每月一次；\n\n\
+        # 后台程序\n\n守护进程（daemon）是在后台运行的程序。系统启动时会启动守护进程。\n\n\
+        # 優先度\n\nnice は優先度を 10 だけ増加します。ファイルを開くポートは 2049 番です。";
+    let library = library("a.md", text.as_bytes());
+    for (question, verdict, wanted) in [
+        ("请问密码要设几位才够？", Verdict::Answer, "12 个字符"),
+        ("系统启动后怎么执行一次命令", Verdict::Answer, "@reboot"),
+        ("守护进程是什么意思", Verdict::Answer, "在后台运行的程序"),
+        (
+            "優先度はどれくらい増加するの？教えてください",
+            Verdict::Answer,
+            "10 だけ",
+        ),
+        ("北京明天会下雨吗", Verdict::Nothing, ""),
+    ] {
+        let hits = library.search(question, 8).unwrap();
+        let found = extract(&library, question, &hits, &Nearness::default());
+        assert_eq!(found.verdict, verdict, "{question}: {found:?}");
+        assert!(
+            answer_from(&hits, &found).contains(wanted),
+            "{question}: {found:?}"
+        );
+    }
+    // What is not mentioned is a word of the question, and not two characters across words.
+    let hits = library.search("怎么给系统安装驱动", 8).unwrap();
+    let found = extract(&library, "怎么给系统安装驱动", &hits, &Nearness::default());
+    assert_eq!(found.unknown, ["驱动"]);
+}

@@ -1,5 +1,7 @@
 //! The claims of an answer: its sentences, without citations, questions, headings and code.
 
+use unicode_segmentation::UnicodeSegmentation;
+
 use crate::answer::cite::without_marks;
 use crate::documents::sentences;
 
@@ -26,8 +28,8 @@ pub fn claims(answer: &str) -> Vec<String> {
             continue;
         }
         for sentence in sentences(bare(line)) {
-            let claims_something = sentence.split_whitespace().count() >= MIN_WORDS
-                && !sentence.ends_with(['?', ':'])
+            let claims_something = sentence.unicode_words().count() >= MIN_WORDS
+                && !sentence.ends_with(['?', ':', '？', '：'])
                 && !sentence.starts_with(REMARK);
             if claims_something && claims.len() < MAX_CLAIMS && claims.iter().all(|known| known != sentence) {
                 claims.push(sentence.to_owned());
@@ -78,6 +80,7 @@ mod tests {
                 &["**Bold** robins sing.", "-5 degrees are cold."],
             ),
             ("3.5 million pairs were used.", &["3.5 million pairs were used."]),
+            ("知更鸟在黎明歌唱。为什么？原因如下：", &["知更鸟在黎明歌唱。"]),
             ("", &[]),
         ];
         for (answer, wanted) in cases {

@@ -11,10 +11,10 @@ use super::database::Database;
 use super::shared::SharedShelf;
 use super::{DocumentFilter, Held, Language, Library, LibraryError, Shelf};
 use crate::documents::chunk::Piece;
-use crate::search::analyzer::Token;
+use crate::search::analyzer::{AskedPair, Token};
 use crate::search::asking::only_asks;
 use crate::search::lexical::{MAX_QUERY_BYTES, Match, QueryTerm, query_terms, rarity};
-use crate::search::synonyms::synonyms;
+use crate::search::synonyms::other_words;
 use crate::search::terms::{MAX_SYNONYMS, with_apostrophes};
 use crate::{Chunk, Hit};
 
@@ -207,8 +207,8 @@ impl Library {
     /// Returns the terms of other words for one that the library does not have, each once.
     fn synonym_terms(&self, form: &str) -> VecDeque<String> {
         let mut terms = VecDeque::new();
-        for other in synonyms(form) {
-            let stems = self.analyzer.terms_in(other, Language::English);
+        for other in other_words(form) {
+            let stems = self.analyzer.terms_in(&other, Language::English);
             if let Some(stem) = stems.into_iter().next()
                 && !terms.contains(&stem)
             {
@@ -241,6 +241,11 @@ impl Library {
     /// Returns the terms of a text in a language, in order.
     pub(crate) fn tokens_in(&self, text: &str, language: Language) -> Vec<Token> {
         self.analyzer.tokens(text, language)
+    }
+
+    /// Returns the pairs of a run of characters that a question asks with, in order.
+    pub(crate) fn asked_pairs<'a>(&self, run: &'a str) -> Vec<AskedPair<'a>> {
+        self.analyzer.asked_pairs(run)
     }
 
     /// Returns the language of a text, or that of most passages if it is not certain.

@@ -30,8 +30,8 @@ const INLINE: [&str; 35] = [
     "strike", "strong", "sub", "sup", "time", "u", "var",
 ];
 /// Classes of what belongs to the page and not to its text: the sign behind a heading that links to it, the numbers of
-/// lines beside a listing, and what DocBook and Sphinx put around each page.
-const SKIPPED_CLASSES: [&str; 12] = [
+/// lines beside a listing, and what DocBook, Publican and Sphinx put around each page.
+const SKIPPED_CLASSES: [&str; 13] = [
     "headerlink",
     "header-anchor",
     "anchor-link",
@@ -39,6 +39,7 @@ const SKIPPED_CLASSES: [&str; 12] = [
     "viewcode-link",
     "navheader",
     "navfooter",
+    "docnav",
     "sphinxsidebar",
     "toc",
     "id_link",
@@ -359,7 +360,7 @@ mod tests {
     fn visible_text_is_kept() {
         let page = "<html><head><title>The  page</title><style>p{}</style></head><body>\
             <nav><a>Home</a></nav><div role=navigation>next | previous</div><h1>Guide <em>one</em><a class=headerlink href='#x'>¶</a></h1><p>Hello<br>there <b>bold</b>.<p>Unclosed.\
-            <div class=navheader><a>Prev</a> | Next</div><div class=toc><dl><dt>2. Install</dl></div>\
+            <div class=navheader><a>Prev</a> | Next</div><ul class=docnav><li>Up</ul><div class=toc><dl><dt>2. Install</dl></div>\
             <p hidden>secret<p style='display : none'>secret</p><div aria-hidden=true><p>secret</p></div>\
             <template><p>secret</p></template><script>secret()</script>\
             <h2>Install</h2><ul><li>first<li>second<ul><li>inner</ul></ul>\

@@ -3,20 +3,25 @@
 //!
 //! An identifier gives the whole and its parts: `worker_threads` gives `worker_thread`, `worker`
 //! and `thread`. Chinese and Japanese text gives pairs of adjacent characters, because it has no
-//! spaces between words, and so does Korean text, whose words end in particles.
+//! spaces between words, and so does Korean text, whose words end in particles. A question gives the
+//! pairs within its words alone.
 
 use std::collections::HashMap;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::search::asking::is_asked_with;
+use crate::search::asking::only_asks;
 
 mod irregular;
 mod language;
+mod paired;
 mod split;
 
 pub(crate) use language::Language;
-pub(crate) use split::{Run, is_hangul, is_hiragana, is_katakana, runs};
+pub(crate) use paired::AskedPair;
+pub(crate) use split::{Run, is_hangul, is_hiragana, is_katakana, is_paired, runs};
+
+use paired::Cutter;
 
 /// Incremented whenever the same text gives other terms than before, so that an index on disk can
 /// detect that it is out of date.
@@ -39,11 +44,22 @@ pub(crate) struct Token {
     pub(crate) is_part: bool,
 }
 
+impl Token {
+    fn of_pair(pair: &str) -> Self {
+        Self {
+            term: pair.to_owned(),
+            form: pair.to_owned(),
+            is_part: false,
+        }
+    }
+}
+
 /// Splits text into terms. Takes a millisecond to create; used from many threads.
 pub(crate) struct Analyzer {
     /// The languages that have a word as a stop word, as bits.
     stop_words: HashMap<&'static str, u32>,
     stemmers: Vec<rust_stemmers::Stemmer>,
+    cutter: Cutter,
 }
 
 impl std::fmt::Debug for Analyzer {
@@ -64,6 +80,7 @@ impl Default for Analyzer {
         Self {
             stop_words,
             stemmers: Language::ALL.iter().map(stemmer).collect(),
+            cutter: Cutter::default(),
         }
     }
 }
@@ -84,7 +101,7 @@ impl Analyzer {
         let bits = |word: &str| {
             let asked = Language::ALL
                 .into_iter()
-                .filter(|language| is_asked_with(word, *language));
+                .filter(|language| only_asks(word, *language));
             asked.fold(self.stop_bits(word), |bits, language| bits | language.bit())
         };
         leading_language(question, &Language::ALL, MIN_STOP_WORDS, bits)
@@ -101,6 +118,35 @@ impl Analyzer {
             }
         }
         tokens
+    }
+
+    /// Returns the terms of a question in order, each with the share that it is of its word. Those that say what is
+    /// asked about, if there are any.
+    pub(crate) fn question_tokens(&self, question: &str, language: Language) -> Vec<(Token, f32)> {
+        let mut tokens = Vec::new();
+        for run in runs(question) {
+            match run {
+                Run::Word(word) => {
+                    let mut of_word = Vec::new();
+                    self.word(word, language, &mut of_word);
+                    tokens.extend(of_word.into_iter().map(|token| (token, 1.0)));
+                }
+                Run::Paired(run) => {
+                    let pairs = self.asked_pairs(run).into_iter();
+                    tokens.extend(pairs.map(|asked| (Token::of_pair(asked.pair), asked.share)));
+                }
+            }
+        }
+        if tokens.is_empty() {
+            let all = self.tokens(question, language).into_iter();
+            return all.map(|token| (token, 1.0)).collect();
+        }
+        tokens
+    }
+
+    /// Returns the pairs of a run that a question asks with, in order.
+    pub(crate) fn asked_pairs<'a>(&self, run: &'a str) -> Vec<AskedPair<'a>> {
+        self.cutter.asked_pairs(run)
     }
 
     /// Returns the stop words of a language, in no order.
@@ -209,16 +255,10 @@ fn leading_language(
 
 /// Adds a run of characters as pairs of neighbours. A single character is one token.
 fn pairs(run: &str, tokens: &mut Vec<Token>) {
-    let token = |term: String| Token {
-        form: term.clone(),
-        term,
-        is_part: false,
-    };
-    let letters: Vec<char> = run.chars().collect();
-    if let [only] = letters[..] {
-        tokens.push(token(only.to_string()));
+    if run.chars().nth(1).is_none() {
+        tokens.push(Token::of_pair(run));
     }
-    tokens.extend(letters.windows(2).map(|pair| token(pair.iter().collect())));
+    tokens.extend(paired::neighbours(run).map(|(_, pair)| Token::of_pair(pair)));
 }
 
 #[cfg(test)]

@@ -66,6 +66,11 @@ pub(crate) fn runs(text: &str) -> Vec<Run<'_>> {
     runs
 }
 
+/// Returns whether a character belongs to a script whose pairs are searched.
+pub(crate) fn is_paired(letter: char) -> bool {
+    Script::of(letter).is_some()
+}
+
 /// Returns whether a pair is of Hiragana alone, which Japanese writes its grammar with.
 pub(crate) fn is_hiragana(pair: &str) -> bool {
     pair.chars()
