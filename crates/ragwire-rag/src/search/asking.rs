@@ -1,6 +1,9 @@
 //! Words that questions are phrased with, by language, in addition to the index's stop words. They
 //! express that something is asked, but not what, or have no subject, such as `anywhere`.
 
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
+
 use crate::search::analyzer::Language;
 
 const ENGLISH: &str = "many much use used uses using tell explain describe give show please know mean means \
@@ -123,8 +126,13 @@ const JAPANESE: &str = "何 何が 何を 何で 何の 何か 何個 何番 何
 
 /// Returns whether a Chinese or Japanese word only says that something is asked.
 pub(crate) fn is_asked_with_characters(word: &str) -> bool {
-    let is_in = |list: &str| list.split_whitespace().any(|one| one == word);
-    is_in(CHINESE) || is_in(JAPANESE)
+    static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
+        CHINESE
+            .split_whitespace()
+            .chain(JAPANESE.split_whitespace())
+            .collect()
+    });
+    WORDS.contains(word)
 }
 
 /// Returns whether a Chinese character has no meaning of its own in a question.
@@ -157,5 +165,19 @@ fn words(language: Language) -> &'static str {
 
 /// Returns whether a word in lower case only says that something is asked.
 pub(crate) fn only_asks(word: &str, language: Language) -> bool {
-    words(language).split_whitespace().any(|one| one == word)
+    languages_asking_with(word) & language.bit() != 0
+}
+
+/// Returns the languages in which a word in lower case only says that something is asked, as bits.
+pub(crate) fn languages_asking_with(word: &str) -> u32 {
+    static LANGUAGES: LazyLock<HashMap<&str, u32>> = LazyLock::new(|| {
+        let mut languages = HashMap::new();
+        for language in Language::ALL {
+            for word in words(language).split_whitespace() {
+                *languages.entry(word).or_default() |= language.bit();
+            }
+        }
+        languages
+    });
+    LANGUAGES.get(word).copied().unwrap_or_default()
 }

@@ -75,7 +75,8 @@ impl Language {
         Self::ALL.into_iter().find(|language| language.code() == code)
     }
 
-    pub(super) fn bit(self) -> u32 {
+    /// Returns the bit that stands for it in a set of languages.
+    pub(crate) fn bit(self) -> u32 {
         1 << self as u32
     }
 

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::search::asking::only_asks;
+use crate::search::asking::languages_asking_with;
 
 mod irregular;
 mod language;
@@ -98,12 +98,7 @@ impl Analyzer {
         question: &str,
         known: impl FnOnce() -> Vec<Language>,
     ) -> Option<Language> {
-        let bits = |word: &str| {
-            let asked = Language::ALL
-                .into_iter()
-                .filter(|language| only_asks(word, *language));
-            asked.fold(self.stop_bits(word), |bits, language| bits | language.bit())
-        };
+        let bits = |word: &str| self.stop_bits(word) | languages_asking_with(word);
         leading_language(question, &Language::ALL, MIN_STOP_WORDS, bits)
             .or_else(|| leading_language(question, &known(), 1, bits))
     }
