@@ -95,7 +95,12 @@ fn is_code(line: &str) -> bool {
         return false;
     }
     // The lines of paragraphs are trimmed, those of listings are not.
-    if line.starts_with([' ', '\t']) || CODE_STARTS.iter().any(|start| line.starts_with(start)) {
+    if line.starts_with([' ', '\t']) {
+        return true;
+    }
+    // `@daily：每天一次` explains.
+    let explains = line.starts_with('@') && line.contains(is_paired) && prose_share(line) >= PROSE_SHARE;
+    if !explains && CODE_STARTS.iter().any(|start| line.starts_with(start)) {
         return true;
     }
     let end = line.trim_end();
@@ -178,6 +183,8 @@ mod tests {
                 "-y 选项让 apt 不再询问；它适合脚本（见 apt.conf）;",
                 LineKind::Prose,
             ),
+            ("@daily：每天一次（00:00）;", LineKind::Prose),
+            ("@app.route('/')", LineKind::Code),
             ("APT は apt-get --yes を実行します (10 秒)", LineKind::Prose),
             ("变量 = getenv(名)  # 3", LineKind::Code),
         ];
