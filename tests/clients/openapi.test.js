@@ -203,7 +203,7 @@ const BODIES = {
   },
   "/v1/rag/sessions/{session_id}/messages": {
     accepted: [{ prompt: "Why?", filter: { folders: ["a"], language: "en", since: "2026-01" } }, { prompt: "Why?", filter: null }],
-    refused: ["x", { a: 1 }, { colour: "red" }, { tags: [1] }, { kinds: ["word"] }, { language: "xx" }, { since: "yesterday" }].map((filter) => ({ prompt: "Why?", filter })),
+    refused: ["x", { a: 1 }, { colour: "red" }, { tags: [1] }, { kinds: ["word"] }, { language: "xx" }, { since: "yesterday" }, { since: Array(101).fill("2026") }].map((filter) => ({ prompt: "Why?", filter })),
   },
   "/v1/sessions": { accepted: [{}, { profile_name: "default" }], refused: [{ profile_name: "" }, { title: "x".repeat(201) }] },
   "/v1/sessions/{session_id}/chat": { accepted: [{ message: "Why?" }], refused: [{ message: "" }, { message: "\n" }] },
@@ -222,6 +222,7 @@ const BODIES = {
       { model, messages: [human], reasoning_effort: "extreme" },
     ],
   },
+  "/api/generate": { accepted: [{ model, prompt: "Why?" }, { model, prompt: "Why?", images: null }], refused: [{ model, prompt: "Why?", images: ["aGk="] }] },
   "/v1/responses": {
     accepted: [{ model, input: "Why?" }, { model, input: [human, { type: "function_call" }], tools: [{ type: "file_search" }], reasoning: { effort: "low" }, text: { format: { type: "text" } } }],
     refused: [

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
 use crate::messages::{self, Message};
+use crate::openapi::requests;
 use crate::refusal::Refusal;
 use crate::shared::Shared;
 
@@ -79,6 +80,7 @@ pub struct GenerateRequest {
     pub system: Option<String>,
     /// Images in base 64, if the endpoint accepts files.
     #[serde(default)]
+    #[schema(value_type = requests::Images, required = false)]
     pub images: Option<Vec<String>>,
     /// Whether the answer is streamed. Default: `true`.
     pub stream: Option<bool>,

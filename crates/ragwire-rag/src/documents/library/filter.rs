@@ -150,6 +150,9 @@ impl DocumentFilter {
                 Value::Array(values) => values.as_slice(),
                 one => std::slice::from_ref(one),
             };
+            if values.len() > MAX_VALUES {
+                return Err(FilterError::TooMany(member.clone()));
+            }
             for value in values {
                 let Value::String(text) = value else {
                     return Err(FilterError::NoText {
@@ -311,7 +314,7 @@ pub enum FilterError {
     NoDay(String),
     /// A list has too many values.
     #[error("`{0}` of the filter has more than {MAX_VALUES} values")]
-    TooMany(&'static str),
+    TooMany(String),
 }
 
 impl FilterError {
@@ -321,9 +324,9 @@ impl FilterError {
     }
 }
 
-fn push<T>(list: &mut Vec<T>, member: &'static str, value: T) -> Result<(), FilterError> {
+fn push<T>(list: &mut Vec<T>, member: &str, value: T) -> Result<(), FilterError> {
     if list.len() >= MAX_VALUES {
-        return Err(FilterError::TooMany(member));
+        return Err(FilterError::TooMany(member.to_owned()));
     }
     list.push(value);
     Ok(())
@@ -435,6 +438,10 @@ mod tests {
                 "`tags` of the filter has more than 100 values",
             ),
             (alias, "`tags` of the filter has more than 100 values"),
+            (
+                json!({"since": vec!["2026"; MAX_VALUES + 1]}),
+                "`since` of the filter has more than 100 values",
+            ),
         ] {
             let error = DocumentFilter::parse(&bad).unwrap_err();
             assert!(error.to_string().starts_with(named), "{bad}: {error}");
