@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::lexicon::{AFTER_HOW, NEGATIONS, OPPOSITES, QUESTION_WORDS, digits_of};
+use super::lexicon::{AFTER_HOW, NEGATIONS, OPPOSITES, QUESTION_WORDS};
+use crate::search::lexicon::digits_of;
 
 /// The properties in which a text can differ from another one of similar words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

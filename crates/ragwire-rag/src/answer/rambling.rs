@@ -3,6 +3,8 @@
 //!
 //! This module knows the text of an answer as it arrives, and neither models nor sinks.
 
+use crate::search::lines::COLONS;
+
 /// How the prompt introduces a question. A model that continues the pattern writes it too.
 pub(crate) const QUESTION: &str = "Question:";
 
@@ -82,7 +84,7 @@ impl RamblingWatch {
         if !self.begins_line() || !self.held.trim_start().starts_with(QUESTION) {
             return false;
         }
-        self.lists_questions = self.shown.trim_end().ends_with([':', '：']);
+        self.lists_questions = self.shown.trim_end().ends_with(COLONS);
         !self.lists_questions
     }
 

@@ -1,7 +1,7 @@
 //! Writes a quote as Markdown: paragraphs, lists after their lead-in, tables with their header, and
 //! listings in fences. The words stay as they are.
 
-use crate::search::lines::{CELL, LineKind, line_kinds};
+use crate::search::lines::{CELL, COLONS, LineKind, line_kinds};
 
 /// The longest line that is the item of a list after a lead-in, in bytes.
 const MAX_ITEM_BYTES: usize = 300;
@@ -88,13 +88,10 @@ fn blocks(quote: &str) -> Vec<Block<'_>> {
 /// Returns paragraphs, with the lines after a lead-in as a list, and the cited words: the lines up to
 /// the list.
 fn prose(lines: &[&str], mark: &str) -> (String, String) {
-    let lead = lines
-        .iter()
-        .position(|line| line.ends_with([':', '：']))
-        .filter(|at| {
-            let items = lines.get(at + 1..).unwrap_or_default();
-            items.len() >= MIN_ITEMS && items.iter().all(|line| line.len() <= MAX_ITEM_BYTES)
-        });
+    let lead = lines.iter().position(|line| line.ends_with(COLONS)).filter(|at| {
+        let items = lines.get(at + 1..).unwrap_or_default();
+        items.len() >= MIN_ITEMS && items.iter().all(|line| line.len() <= MAX_ITEM_BYTES)
+    });
     let (paragraphs, items) = lines.split_at(lead.map_or(lines.len(), |at| at + 1));
     let quote = paragraphs.join("\n");
     let mut text = format!("{}{mark}", without_numbers(&labelled(paragraphs)));

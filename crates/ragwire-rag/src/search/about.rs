@@ -5,12 +5,126 @@ use std::collections::HashSet;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::answer::lexicon::{
-    AUTHOR_WORDS, CONCLUSION_WORDS, DOCUMENT_WORDS, PUBLISHED_WORDS, SUMMARY_WORDS, TITLE_WORDS,
-    TITLED_WORDS, WROTE_WORDS,
-};
 use crate::search::asked::{has_name, has_year};
 use crate::{Chunk, DocumentFilter, DocumentKind, Hit, Library, LibraryError};
+
+/// Words of a question about who wrote a document.
+const AUTHOR_WORDS: [&str; 11] = [
+    "author",
+    "authors",
+    "writer",
+    "writers",
+    "coauthor",
+    "coauthors",
+    "autor",
+    "autoren",
+    "verfasser",
+    "auteur",
+    "auteurs",
+];
+/// Verbs that say that someone wrote a document.
+const WROTE_WORDS: [&str; 8] = [
+    "wrote",
+    "written",
+    "write",
+    "authored",
+    "geschrieben",
+    "schrieb",
+    "écrit",
+    "published",
+];
+/// Verbs and nouns that say when a document appeared.
+const PUBLISHED_WORDS: [&str; 6] = [
+    "published",
+    "publication",
+    "appeared",
+    "appear",
+    "veröffentlicht",
+    "publié",
+];
+/// Words that ask what a document is about.
+const SUMMARY_WORDS: [&str; 15] = [
+    "summarise",
+    "summarize",
+    "summary",
+    "summaries",
+    "overview",
+    "tldr",
+    "gist",
+    "abstract",
+    "contribution",
+    "contributions",
+    "findings",
+    "zusammenfassung",
+    "zusammenfassen",
+    "fasse",
+    "résumé",
+];
+/// Words that ask what a document concludes.
+const CONCLUSION_WORDS: [&str; 7] = [
+    "conclusion",
+    "conclusions",
+    "conclude",
+    "concludes",
+    "concluded",
+    "fazit",
+    "schlussfolgerung",
+];
+/// Words that ask for the title of a document.
+const TITLE_WORDS: [&str; 4] = ["title", "titel", "titre", "called"];
+/// Words for what has a title.
+const TITLED_WORDS: [&str; 10] = [
+    "paper", "papers", "article", "document", "book", "report", "thesis", "pdf", "essay", "dokument",
+];
+/// Words that mean a document without naming it, or that only phrase a question about one.
+const DOCUMENT_WORDS: [&str; 46] = [
+    "paper",
+    "papers",
+    "article",
+    "document",
+    "documents",
+    "doc",
+    "docs",
+    "text",
+    "report",
+    "book",
+    "guide",
+    "manual",
+    "thesis",
+    "file",
+    "pdf",
+    "page",
+    "work",
+    "study",
+    "essay",
+    "about",
+    "give",
+    "list",
+    "name",
+    "names",
+    "main",
+    "key",
+    "short",
+    "brief",
+    "briefly",
+    "quick",
+    "please",
+    "tell",
+    "show",
+    "idea",
+    "point",
+    "points",
+    "who",
+    "whom",
+    "when",
+    "year",
+    "date",
+    "contents",
+    "content",
+    "whole",
+    "entire",
+    "dokument",
+];
 
 /// The passages of a document that are read as its beginning.
 const OPENING_PASSAGES: u32 = 4;

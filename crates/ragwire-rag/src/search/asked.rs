@@ -7,12 +7,12 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::identifier::{Identifier, without_number};
 use super::quantity::Quantity;
 use crate::Library;
-use crate::answer::lexicon::{
+use crate::search::analyzer::Language;
+use crate::search::lexicon::{
     ASKS_FOR_PERSON, ASKS_FOR_REASON, ASKS_FOR_REASON_IN_CHARACTERS, CAPTION_LABELS, COPULAS,
     COPULAS_IN_CHARACTERS, DEFINITION_ENDS_IN_CHARACTERS, DEFINITION_STARTS, DEFINITION_STARTS_IN_CHARACTERS,
     REASON_PHRASES,
 };
-use crate::search::analyzer::Language;
 
 /// The fit of [`Quantity`] that counts fully.
 const FULL_FIT: f32 = 3.0;

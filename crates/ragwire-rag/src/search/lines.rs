@@ -27,6 +27,9 @@ const CODE_MARKS: [&str; 11] = [
 ];
 /// The longest line that may be a title, in bytes.
 const MAX_TITLE_BYTES: usize = 90;
+/// What ends a question, and what ends a lead-in, in two widths.
+pub(crate) const QUESTION_MARKS: [char; 2] = ['?', '？'];
+pub(crate) const COLONS: [char; 2] = [':', '：'];
 /// From this share of words on a line is prose, whatever else it contains.
 const PROSE_SHARE: f32 = 0.7;
 

@@ -10,6 +10,7 @@ pub(crate) mod follow_up;
 pub(crate) mod identifier;
 pub(crate) mod index;
 pub(crate) mod lexical;
+pub(crate) mod lexicon;
 pub(crate) mod lines;
 pub(crate) mod meaning;
 pub(crate) mod plan;

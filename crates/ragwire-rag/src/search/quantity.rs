@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use crate::Library;
-use crate::answer::lexicon::{
+use crate::search::analyzer::is_paired;
+use crate::search::lexicon::{
     COUNT_PHRASES, CURRENCIES, DURATION_PHRASES, FOR_NOTHING, NUMBERED_PARTS, PRICE_PHRASES,
     QUANTITY_PHRASES, TIME_UNITS, is_quantity,
 };
-use crate::search::analyzer::is_paired;
 
 /// Number of words after a number that may name what it counts: `8 parallel attention layers, or
 /// heads`.

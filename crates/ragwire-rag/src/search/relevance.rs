@@ -10,7 +10,7 @@ use crate::documents::{phrases, sentences};
 use crate::search::analyzer::{Language, is_paired};
 use crate::search::asked::Asked;
 use crate::search::entries::{Part, entries, is_continued};
-use crate::search::lines::{LineKind, is_title, line_kinds, names_option};
+use crate::search::lines::{LineKind, QUESTION_MARKS, is_title, line_kinds, names_option};
 use crate::search::terms::{Term, coverage, question_terms, says_all};
 use crate::{Hit, Library};
 
@@ -258,7 +258,7 @@ impl<'a> Passage<'a> {
         for (at, (part, stems)) in self.sentences.iter().enumerate() {
             let sentence = part.text;
             let own = coverage(terms, |term| term.is_in(stems));
-            if own == 0.0 || sentence.ends_with(['?', '？']) {
+            if own == 0.0 || sentence.ends_with(QUESTION_MARKS) {
                 continue;
             }
             let near = coverage(terms, |term| term.is_in(stems) || term.is_in(&self.headings));
@@ -348,7 +348,7 @@ fn fragments(text: &str) -> f32 {
 /// Returns the share of the lines that are questions, as in a table of contents.
 fn questions_share(text: &str) -> f32 {
     let lines = || text.lines().filter(|line| !line.trim().is_empty());
-    let questions = lines().filter(|line| line.trim_end().ends_with(['?', '？']));
+    let questions = lines().filter(|line| line.trim_end().ends_with(QUESTION_MARKS));
     questions.count() as f32 / lines().count().max(1) as f32
 }
 

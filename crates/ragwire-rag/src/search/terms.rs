@@ -6,11 +6,11 @@ use std::collections::HashSet;
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::Library;
-use crate::answer::lexicon::{PRICE_WORDS, QUESTION_PAIRS};
 use crate::search::analyzer::{AskedPair, Language, Run, is_hangul, is_hiragana, runs};
-use crate::search::asking::only_asks;
+use crate::search::asking::{KOREAN_PAIRS, only_asks};
 use crate::search::compounds::MAX_COMPOUNDS;
 use crate::search::lexical::MAX_QUERY_BYTES;
+use crate::search::lexicon::PRICE_WORDS;
 use crate::search::quantity::asks_for_price;
 use crate::search::synonyms::{other_words, verb_synonyms};
 
@@ -268,7 +268,7 @@ fn whole_or_parts(spelled: &mut Vec<(String, f32)>, unseen: f32) {
 /// word all of them are left out, because they are its particles.
 fn without_bounds<'a>(pairs: &[(AskedPair<'a>, f32)], unseen: f32) -> Vec<(AskedPair<'a>, f32)> {
     let is_settled =
-        |(asked, weight): &(AskedPair<'_>, f32)| *weight < unseen || QUESTION_PAIRS.contains(&asked.pair);
+        |(asked, weight): &(AskedPair<'_>, f32)| *weight < unseen || KOREAN_PAIRS.contains(&asked.pair);
     let settled: Vec<bool> = pairs.iter().map(is_settled).collect();
     let is_kept = |at: usize| {
         let (asked, _) = &pairs[at];
@@ -304,7 +304,7 @@ fn paired_words<'a>(pairs: &[(AskedPair<'a>, f32)], unseen: f32) -> Vec<(AskedPa
 
 /// Returns whether a pair of characters only says that something is asked, or is grammar.
 fn asks(pair: &str) -> bool {
-    is_hiragana(pair) || QUESTION_PAIRS.contains(&pair)
+    is_hiragana(pair) || KOREAN_PAIRS.contains(&pair)
 }
 
 /// Returns the terms of other words for one, as far as the library has them, with their weights.

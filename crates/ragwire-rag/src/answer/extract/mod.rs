@@ -26,7 +26,7 @@ use crate::search::analyzer::Language;
 use crate::search::asked::Asked;
 use crate::search::entries::{Part, entries};
 use crate::search::lexical::indexed_text;
-use crate::search::lines::{LineKind, names_option};
+use crate::search::lines::{LineKind, QUESTION_MARKS, names_option};
 use crate::search::meaning::{ANSWERS, IS_NEAR, Meaning, SENTENCE_ANSWERS};
 use crate::search::quantity::without_number_of;
 use crate::search::terms::{Term, coverage, question_terms, says_all};
@@ -195,7 +195,7 @@ pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Ne
     let reader = Reader {
         library,
         terms: &terms,
-        question: question.trim().trim_end_matches(['?', '？']).to_lowercase(),
+        question: question.trim().trim_end_matches(QUESTION_MARKS).to_lowercase(),
         near,
         asked: Asked::of(library, question, language),
         language,

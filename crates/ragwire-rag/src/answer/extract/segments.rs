@@ -5,10 +5,11 @@
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::answer::lexicon::{CAPTION_LABELS, REFERS_BACK};
+use crate::answer::lexicon::REFERS_BACK;
 use crate::documents::sentences;
 use crate::search::entries::Part;
-use crate::search::lines::{LineKind, is_title, line_kinds};
+use crate::search::lexicon::CAPTION_LABELS;
+use crate::search::lines::{COLONS, LineKind, QUESTION_MARKS, is_title, line_kinds};
 
 /// What marks a footnote and its place in the text. Asterisks of ASCII are bullets and emphasis.
 const FOOTNOTE_MARKS: [char; 5] = ['∗', '†', '‡', '§', '¶'];
@@ -32,7 +33,7 @@ impl<'a> Segment<'a> {
 
     /// Returns whether something has to follow.
     pub(super) fn leads_in(&self) -> bool {
-        self.kind == LineKind::Prose && self.text.ends_with([':', '：'])
+        self.kind == LineKind::Prose && self.text.ends_with(COLONS)
     }
 
     /// Returns whether it is a short line that is not a sentence: a heading, a name, an item.
@@ -81,7 +82,7 @@ impl<'a> Segment<'a> {
     }
 
     pub(super) fn is_question(&self) -> bool {
-        self.kind == LineKind::Prose && self.text.ends_with(['?', '？'])
+        self.kind == LineKind::Prose && self.text.ends_with(QUESTION_MARKS)
     }
 }
 

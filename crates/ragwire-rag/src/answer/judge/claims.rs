@@ -4,6 +4,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use crate::answer::cite::without_marks;
 use crate::documents::sentences;
+use crate::search::lines::{COLONS, QUESTION_MARKS};
 
 /// Number of claims of an answer that are checked at most, the first ones.
 const MAX_CLAIMS: usize = 24;
@@ -29,7 +30,8 @@ pub fn claims(answer: &str) -> Vec<String> {
         }
         for sentence in sentences(bare(line)) {
             let claims_something = sentence.unicode_words().count() >= MIN_WORDS
-                && !sentence.ends_with(['?', ':', '？', '：'])
+                && !sentence.ends_with(QUESTION_MARKS)
+                && !sentence.ends_with(COLONS)
                 && !sentence.starts_with(REMARK);
             if claims_something && claims.len() < MAX_CLAIMS && claims.iter().all(|known| known != sentence) {
                 claims.push(sentence.to_owned());
