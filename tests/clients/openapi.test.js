@@ -67,6 +67,11 @@ test("the document is OpenAPI 3.1", async () => {
   assert.equal(validator.version, "3.1");
 });
 
+test("descriptions are not written for readers of the Rust API", () => {
+  const text = JSON.stringify(document, (name, value) => (name === "example" ? undefined : value));
+  assert.doesNotMatch(text, /```|crate::|use ragwire/);
+});
+
 test("examples match their schemas", () => {
   let examples = 0;
   for (const [path, item] of Object.entries(document.paths)) {
@@ -208,8 +213,12 @@ const BODIES = {
   "/v1/sessions": { accepted: [{}, { profile_name: "default" }], refused: [{ profile_name: "" }, { title: "x".repeat(201) }] },
   "/v1/sessions/{session_id}/chat": { accepted: [{ message: "Why?" }], refused: [{ message: "" }, { message: "\n" }] },
   "/v1/chat/completions": {
-    accepted: [{ model, messages: [human] }, { model, messages: [{ role: "user", content: [{ type: "text", text: "Why?" }] }], response_format: { type: "text" }, reasoning_effort: "minimal" }],
+    accepted: [{ model, messages: [human] }, { model, messages: [{ role: "user", content: [{ type: "text", text: "Why?" }] }], response_format: { type: "text" }, reasoning_effort: "minimal" }, { model, messages: [human], n: 1.0, seed: 7, stop: null, user: "u", tool_choice: "none", filter: null, later: null }],
     refused: [
+      { model, messages: [human], n: 2 },
+      { model, messages: [human], temperature: 0 },
+      { model, messages: [human], seed: 0.5 },
+      { model, messages: [human], later: true },
       { model, messages: [] },
       { model, messages: [{ role: "reasoning", content: null }] },
       { model, messages: [{ role: "user", content: "" }] },
@@ -222,7 +231,10 @@ const BODIES = {
       { model, messages: [human], reasoning_effort: "extreme" },
     ],
   },
-  "/api/generate": { accepted: [{ model, prompt: "Why?" }, { model, prompt: "Why?", images: null }], refused: [{ model, prompt: "Why?", images: ["aGk="] }] },
+  "/api/generate": {
+    accepted: [{ model, prompt: "Why?" }, { model, prompt: "Why?", images: null }, { model, prompt: "Why?", raw: false, suffix: "", keep_alive: "5m", think: "high", format: "", tools: [], options: { num_ctx: 8192, temperature: 0.8, stop: [], later: null } }],
+    refused: [{ images: ["aGk="] }, { raw: true }, { later: 1 }, { format: "json" }, { format: { type: "object" } }, { options: { temperature: 0 } }, { options: { later: 1 } }, { options: [] }].map((others) => ({ model, prompt: "Why?", ...others })),
+  },
   "/v1/responses": {
     accepted: [{ model, input: "Why?" }, { model, input: [human, { type: "function_call" }], tools: [{ type: "file_search" }], reasoning: { effort: "low" }, text: { format: { type: "text" } } }],
     refused: [
@@ -230,13 +242,16 @@ const BODIES = {
       ...[null, "", [], [{ type: "function_call" }]].map((input) => ({ model, input })),
       ...[{}, "x", [{}], [{ type: "function" }]].map((tools) => ({ model, input: "Why?", tools })),
       { model, input: "Why?", reasoning: { effort: "extreme" } },
+      { model, input: "Why?", truncation: "auto" },
+      { model, input: "Why?", later: [] },
       { model, input: "Why?", text: { format: { type: "json_object" } } },
     ],
   },
   "/api/chat": {
     accepted: [{ messages: [ofUi] }, { id: "c", messages: [{ role: "user", parts: [{ type: "data-x", data: 1 }, ...ofUi.parts] }] }],
-    refused: [{ messages: [] }, { messages: [{ role: "user", parts: [] }] }, { messages: [{ role: "user", parts: [{ type: "reasoning", text: "x" }] }] }, { id: "", messages: [ofUi] }],
+    refused: [{ messages: [] }, { messages: [{ role: "user", parts: [] }] }, { messages: [{ role: "user", parts: [{ type: "reasoning", text: "x" }] }] }, { id: "", messages: [ofUi] }, { messages: [{ role: "user", parts: [{ ...ofUi.parts[0], state: 1 }] }] }],
   },
+  "/api/query/stream": { accepted: [{ query: "Why?", filter: { kinds: ["markdown"] } }, { query: "Why?", filter: null }], refused: [{ query: "Why?", filter: { colour: "red" } }, { query: "Why?", later: 1 }] },
   "/ag-ui": {
     accepted: [agUi, { ...agUi, forwardedProps: [null] }],
     refused: [{ ...agUi, messages: [{ role: "reasoning", content: null }] }, { ...agUi, runId: "" }],
@@ -285,6 +300,7 @@ const PARAMETERS = [
   ["get", "/v1/documents", "query", "language", ["de"], ["", "xx"]],
   ["get", "/v1/documents", "query", "since", ["2026", "2026-01-31"], ["", "2026-13", "26", "2026-06-31", "2026-02-30"]],
   ["get", "/threads/{thread_id}/runs", "query", "offset", ["0", "9223372036854775807"], ["-1", "9223372036854775808"]],
+  ["get", "/eve/v1/session/{session_id}/stream", "query", "startIndex", ["0"], ["-1", "x", "9223372036854775808"]],
   ["get", "/threads/{thread_id}/runs", "query", "status", ["success"], ["", "happy"]],
   ["get", "/threads/{thread_id}/runs/{run_id}", "path", "thread_id", [], ["\u00d7", "."]],
   ["get", "/threads/{thread_id}/runs/{run_id}/stream", "header", "last-event-id", ["-1", "0-", "3vu"], ["null", "\u00c2", "3uv", "03"]],
@@ -294,6 +310,8 @@ test("a route refuses a parameter if and only if its schema does", async () => {
   const { thread_id: thread } = await call("POST", "/threads", { body: "{}" });
   const started = await fetch(`${server.url}/threads/${thread}/runs`, { method: "POST", body: '{"input":"What is the commit rule?"}', headers: { "content-type": JSON_TYPE } });
   const { run_id: run } = await started.json();
+  const eve = await fetch(`${server.url}/eve/v1/session`, { method: "POST", body: '{"message":"Why?"}', headers: { "content-type": JSON_TYPE } });
+  const { sessionId } = await eve.json();
   const wrong = [];
   for (const [method, path, where, name, accepted, refused] of PARAMETERS) {
     const parameter = document.paths[path][method].parameters.find((one) => one.in === where && one.name === name);
@@ -303,11 +321,11 @@ test("a route refuses a parameter if and only if its schema does", async () => {
     for (const [isAccepted, values] of [[true, accepted], [false, refused]]) {
       for (const value of values) {
         const placed = where === "path" ? path.replace(`{${name}}`, encodeURIComponent(value)) : path;
-        const at = placed.replace("{thread_id}", thread).replace("{run_id}", run) + (where === "query" ? `?${name}=${encodeURIComponent(value)}` : "");
+        const at = placed.replace("{thread_id}", thread).replace("{run_id}", run).replace("{session_id}", sessionId) + (where === "query" ? `?${name}=${encodeURIComponent(value)}` : "");
         const reply = await fetch(server.url + at, { headers: where === "header" ? { [name]: value } : {} });
         await reply.body?.cancel();
         if (reply.ok !== isAccepted) wrong.push(`${at} answers ${reply.status} to ${name} ${value}`);
-        if (validate(type === "integer" ? BigInt(value) <= 2n ** 63n - 1n ? Number(value) : Number.MAX_VALUE : value) !== isAccepted) wrong.push(`${path}: the schema ${isAccepted ? "refuses" : "allows"} ${name} ${value}`);
+        if (validate(type === "integer" && /\d$/.test(value) ? BigInt(value) <= 2n ** 63n - 1n ? Number(value) : Number.MAX_VALUE : value) !== isAccepted) wrong.push(`${path}: the schema ${isAccepted ? "refuses" : "allows"} ${name} ${value}`);
       }
     }
   }

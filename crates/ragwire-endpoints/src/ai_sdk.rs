@@ -66,7 +66,7 @@ const MAX_ID_BYTES: usize = 256;
 /// # }
 /// ```
 #[derive(Debug, Deserialize, ToSchema)]
-#[schema(as = UiChat)]
+#[schema(as = UiChat, description = "What both transports send.")]
 #[non_exhaustive]
 pub struct ChatRequest {
     /// The conversation. Without an id its turns cannot be resumed.

@@ -488,11 +488,9 @@ impl Service {
     /// Returns the OpenAPI document of the routes.
     pub fn openapi(&self) -> OpenApi {
         let mut document = self.table().into_openapi();
-        let (reads_files, has_results) = (
-            self.shared.accepts_attachments,
-            self.shared.has_structured_results,
-        );
-        requests::complete(&mut document, reads_files, has_results);
+        let shared = &self.shared;
+        let (reads_files, has_results) = (shared.accepts_attachments, shared.has_structured_results);
+        requests::complete(&mut document, reads_files, has_results, &shared.parameters);
         document
     }
 

@@ -22,8 +22,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::caller::{self, CallerOr};
-use crate::openapi::schemas;
-use crate::openapi::{self, ForgeRefusals, example};
+use crate::openapi::{self, ForgeRefusals, example, requests, schemas};
 use crate::refusal::{REQUEST_ID, Refusal};
 use crate::request::{self, BodyKind};
 use crate::shared::Shared;
@@ -47,7 +46,7 @@ pub struct QueryRequest {
     #[schema(value_type = Option<schemas::Mode>)]
     pub mode: Option<Mode>,
     /// Which documents to search, as the orchestrator defines it.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<requests::Filter>)]
     pub filter: Option<Value>,
 }
 

@@ -96,6 +96,7 @@ pub mod openai;
 pub mod openapi;
 mod origin;
 mod owner;
+mod parameters;
 mod protocol;
 pub mod rag;
 mod records;

@@ -98,21 +98,15 @@ struct UiPart {
     #[serde(flatten)]
     part: Part,
     /// For a tool: its name.
-    #[serde(default, rename = "toolName")]
-    #[schema(value_type = Option<String>)]
-    tool_name: Value,
+    #[serde(rename = "toolName")]
+    tool_name: Option<String>,
     /// For a tool: the id of the call, which is the question's `request_id`.
-    #[serde(default, rename = "toolCallId")]
-    #[schema(value_type = Option<String>)]
-    tool_call_id: Value,
+    #[serde(rename = "toolCallId")]
+    tool_call_id: Option<String>,
     /// For a tool: `approval-responded` with a human's verdict, `output-available` with a text.
-    #[serde(default)]
-    #[schema(value_type = Option<String>)]
-    state: Value,
+    state: Option<String>,
     /// For a tool: `{id, approved}`.
-    #[serde(default)]
-    #[schema(value_type = Option<Object>)]
-    approval: Value,
+    approval: Option<Map<String, Value>>,
     /// For a tool: its result.
     #[serde(default)]
     output: Value,
@@ -127,17 +121,17 @@ impl UiMessage {
 
 impl UiPart {
     fn answer(&self) -> Option<HumanAnswer> {
-        if self.part.r#type != "dynamic-tool" || self.tool_name != AiSdk::ASK_TOOL {
+        if self.part.r#type != "dynamic-tool" || self.tool_name.as_deref() != Some(AiSdk::ASK_TOOL) {
             return None;
         }
-        let verdict = match self.state.as_str()? {
-            "approval-responded" => Verdict::Approval(self.approval.get("approved")?.as_bool()?),
+        let verdict = match self.state.as_deref()? {
+            "approval-responded" => Verdict::Approval(self.approval.as_ref()?.get("approved")?.as_bool()?),
             "output-available" => Verdict::Response(self.output.clone()),
             "output-denied" => Verdict::Approval(false),
             _ => return None,
         };
         Some(HumanAnswer {
-            request_id: self.tool_call_id.as_str()?.to_owned(),
+            request_id: self.tool_call_id.clone()?,
             verdict,
         })
     }

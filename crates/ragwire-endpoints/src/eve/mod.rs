@@ -41,7 +41,7 @@ use crate::openapi::requests::{EveFirstMessage, EveNextMessage};
 use crate::openapi::{self, EveRefusals, example};
 use crate::owner::Owner;
 use crate::refusal::Refusal;
-use crate::request::{self, BodyKind, PathParam};
+use crate::request::{self, BodyKind, Params, PathParam};
 use crate::shared::Shared;
 use crate::start::{self, Conversation, TurnRequest};
 pub use message::MessageRequest;
@@ -397,23 +397,16 @@ fn sequence(turn_id: &str) -> Option<u64> {
     turn_id.strip_prefix("turn_")?.parse().ok()
 }
 
-#[derive(Debug, Deserialize, utoipa::IntoParams)]
-#[serde(rename_all = "camelCase")]
-#[into_params(parameter_in = Query)]
-pub(crate) struct StreamQuery {
-    /// The number of lines that the client has read. Default: 0.
-    #[serde(default)]
-    #[param(required = false)]
-    start_index: u64,
-}
-
 /// Streams the lines of all turns of a session, until no turn is running.
 #[utoipa::path(
     get,
     path = "/eve/v1/session/{session_id}/stream",
     tag = "eve",
     operation_id = "eveStream",
-    params(("session_id" = String, Path, description = "The session, from the response to the first message"), StreamQuery),
+    params(
+        ("session_id" = String, Path, description = "The session, from the response to the first message"),
+        ("startIndex" = Option<u64>, Query, description = "The number of lines that the client has read. Default: 0", maximum = 9_223_372_036_854_775_807_i64),
+    ),
     responses(
         (status = 200, description = "Eve's lines",
             headers(
@@ -433,21 +426,18 @@ pub(crate) async fn stream(
     State(shared): State<Arc<Shared>>,
     owner: Result<Owner, Refusal>,
     id: PathParam,
-    query: Result<Query<StreamQuery>, QueryRejection>,
+    params: Params,
 ) -> Result<Response, EveRefusal> {
     let owner = owner?;
     let session = find(&shared, &owner, id).await?;
-    let Ok(Query(query)) = query else {
-        return Err(bad_request(
-            "start_index",
-            "startIndex must be the number of lines that were read.",
-        )
-        .into());
-    };
+    let why = "startIndex must be the number of lines that were read.";
+    let index = params
+        .number("startIndex")
+        .map_err(|_| bad_request("start_index", why))?;
     // Missing lines are refused here. If the journal drops lines of a slow reader later, the stream
     // is cut.
     let keep_alive = shared.timeouts.keep_alive.unwrap_or(Duration::MAX);
-    let reader = Reader::open(&shared.eve, &session, query.start_index, keep_alive).await?;
+    let reader = Reader::open(&shared.eve, &session, index.unwrap_or_default(), keep_alive).await?;
     let block = shared.limits.pad_to.min(Turn::MAX_PAD_TO);
     let lines = futures_util::stream::try_unfold(reader, move |mut reader| async move {
         let lines = reader.next().await?;

@@ -6,6 +6,7 @@
 mod options;
 
 pub use options::{ChatRequest, GenerateRequest, Settings, UnsupportedOption};
+pub(crate) use options::{MEMBERS, OPTIONS};
 
 use std::sync::Arc;
 use std::time::SystemTime;

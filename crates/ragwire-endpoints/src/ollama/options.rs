@@ -1,5 +1,7 @@
 //! The requests of Ollama, and which of their options are honoured.
 
+use std::sync::LazyLock;
+
 use http::StatusCode;
 use ragwire::Question;
 use serde::Deserialize;
@@ -8,33 +10,66 @@ use utoipa::ToSchema;
 
 use crate::messages::{self, Message};
 use crate::openapi::requests;
+use crate::parameters::{Ignored, Parameters};
 use crate::refusal::Refusal;
 use crate::shared::Shared;
 
 /// Longest name that a refusal quotes, in bytes.
 const MAX_QUOTED_BYTES: usize = 64;
 
-/// Members of a request that do not change the answer.
-const HARMLESS: [&str; 3] = ["keep_alive", "shift", "truncate"];
+/// Members of a request that change nothing. Others do not with a value that says nothing.
+pub(crate) static MEMBERS: LazyLock<Parameters> = LazyLock::new(|| {
+    let unset = [json!(false), json!(""), json!(0)];
+    let named = [
+        ("keep_alive", Ignored::All),
+        ("shift", Ignored::All),
+        ("truncate", Ignored::All),
+        ("tools", Ignored::Values(vec![json!([])])),
+    ];
+    Parameters::new(named, Ignored::Values(unset.into()))
+});
 
-/// Options that Ollama reads when it loads a model: how much memory it takes and which processors
-/// compute. Nothing is loaded for a request here, so they are accepted without an effect.
-const LOADING: [&str; 14] = [
-    "embedding_only",
-    "f16_kv",
-    "logits_all",
-    "low_vram",
-    "main_gpu",
-    "num_batch",
-    "num_ctx",
-    "num_gpu",
-    "num_keep",
-    "num_thread",
-    "numa",
-    "use_mlock",
-    "use_mmap",
-    "vocab_only",
-];
+/// Options that change nothing. The first group is what Ollama reads when it loads a model: how much
+/// memory it takes and which processors compute. Nothing is loaded for a request here. The others
+/// have their default value; `seed` only asks for the same answer again.
+pub(crate) static OPTIONS: LazyLock<Parameters> = LazyLock::new(|| {
+    let only = |value: Value| Ignored::Values(vec![value]);
+    let named = [
+        ("embedding_only", Ignored::All),
+        ("f16_kv", Ignored::All),
+        ("logits_all", Ignored::All),
+        ("low_vram", Ignored::All),
+        ("main_gpu", Ignored::All),
+        ("num_batch", Ignored::All),
+        ("num_ctx", Ignored::All),
+        ("num_gpu", Ignored::All),
+        ("num_keep", Ignored::All),
+        ("num_thread", Ignored::All),
+        ("numa", Ignored::All),
+        ("use_mlock", Ignored::All),
+        ("use_mmap", Ignored::All),
+        ("vocab_only", Ignored::All),
+        ("seed", Ignored::Integers),
+        // Without a limit, or as far as the context goes.
+        ("num_predict", Ignored::Values(vec![json!(-1), json!(-2)])),
+        ("temperature", only(json!(0.8))),
+        ("top_k", only(json!(40))),
+        ("top_p", only(json!(0.9))),
+        ("tfs_z", only(json!(1))),
+        ("typical_p", only(json!(1))),
+        ("repeat_last_n", only(json!(64))),
+        ("repeat_penalty", only(json!(1.1))),
+        ("min_p", only(json!(0))),
+        ("presence_penalty", only(json!(0))),
+        ("frequency_penalty", only(json!(0))),
+        ("mirostat", only(json!(0))),
+        ("mirostat_eta", only(json!(0.1))),
+        ("mirostat_tau", only(json!(5))),
+        ("penalize_newline", only(json!(true))),
+        ("stop", only(json!([]))),
+    ];
+    Parameters::new(named, Ignored::Values(Vec::new()))
+});
 
 /// The body of `POST /api/chat`. What would change the answer and is not honoured is refused.
 ///
@@ -96,11 +131,11 @@ pub struct GenerateRequest {
 #[non_exhaustive]
 pub struct Settings {
     /// Whether the steps are sent as `thinking`. Default: `true`; a level counts as `true`.
-    #[schema(value_type = Option<bool>)]
+    #[schema(value_type = requests::OllamaThink, required = false)]
     pub think: Value,
     /// A JSON schema that the answer must satisfy, or `json` for any object, if the endpoint has
     /// structured results.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = requests::OllamaFormat, required = false)]
     pub format: Value,
     /// Options for the model. Those for loading it have no effect. Others are honoured, have their
     /// default value, or are refused.
@@ -154,17 +189,13 @@ impl Settings {
     ///
     /// The first one that would change the answer.
     pub fn check(&self, honoured: &[String]) -> Result<(), UnsupportedOption> {
-        let is_default = |name: &str, value: &Value| {
-            HARMLESS.contains(&name) || is_unset(value) || (name == "tools" && *value == json!([]))
-        };
-        if let Some((name, _)) = self.others.iter().find(|(name, value)| !is_default(name, value)) {
+        if let Some(name) = MEMBERS.unsupported(&self.others, |_| false) {
             return Err(UnsupportedOption::new(name));
         }
-        let is_accepted = |name: &str, value: &Value| {
-            LOADING.contains(&name) || is_default_option(name, value) || honoured_as(name, honoured).is_some()
-        };
-        let refused = self.options().find(|(name, value)| !is_accepted(name, value));
-        refused.map_or(Ok(()), |(name, _)| {
+        let options = self.options.iter();
+        let is_honoured = |name: &str| honoured_as(name, honoured).is_some();
+        let mut unsupported = options.filter_map(|options| OPTIONS.unsupported(options, is_honoured));
+        unsupported.next().map_or(Ok(()), |name| {
             Err(UnsupportedOption::new(&format!("options.{name}")))
         })
     }
@@ -260,42 +291,6 @@ fn honoured_as<'a>(name: &'a str, honoured: &[String]) -> Option<&'a str> {
         _ if has(name) => Some(name),
         "num_predict" if has("max_tokens") => Some("max_tokens"),
         _ => None,
-    }
-}
-
-/// Returns `true` for a value that says nothing.
-fn is_unset(value: &Value) -> bool {
-    match value {
-        Value::Null | Value::Bool(false) => true,
-        Value::String(text) => text.is_empty(),
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::Bool(true) | Value::Array(_) | Value::Object(_) => false,
-    }
-}
-
-/// Returns whether an option has the value that it has without being set. `seed` only asks for the
-/// same answer again.
-fn is_default_option(name: &str, value: &Value) -> bool {
-    if value.is_null() {
-        return true;
-    }
-    let number = value.as_f64();
-    match name {
-        "seed" => value.is_i64(),
-        // Without a limit, or as far as the context goes.
-        "num_predict" => number == Some(-1.0) || number == Some(-2.0),
-        "temperature" => number == Some(0.8),
-        "top_k" => number == Some(40.0),
-        "top_p" => number == Some(0.9),
-        "tfs_z" | "typical_p" => number == Some(1.0),
-        "repeat_last_n" => number == Some(64.0),
-        "repeat_penalty" => number == Some(1.1),
-        "min_p" | "presence_penalty" | "frequency_penalty" | "mirostat" => number == Some(0.0),
-        "mirostat_eta" => number == Some(0.1),
-        "mirostat_tau" => number == Some(5.0),
-        "penalize_newline" => *value == json!(true),
-        "stop" => *value == json!([]),
-        _ => false,
     }
 }
 

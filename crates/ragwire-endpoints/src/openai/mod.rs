@@ -10,7 +10,7 @@ mod request;
 
 pub(crate) use id::CreatedTurn;
 pub use request::{ChatCompletionRequest, StreamOptions, UnsupportedParameter};
-pub(crate) use request::{check_others, effort};
+pub(crate) use request::{PARAMETERS, check_others, effort};
 
 use std::sync::Arc;
 

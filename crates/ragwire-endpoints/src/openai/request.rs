@@ -1,5 +1,7 @@
 //! The request of `/v1/chat/completions`, and which of its parameters are honoured.
 
+use std::sync::LazyLock;
+
 use http::StatusCode;
 use ragwire::Question;
 use ragwire::orchestrator::Effort;
@@ -10,25 +12,51 @@ use utoipa::ToSchema;
 use super::OpenAiRefusal;
 use crate::messages::{self, Message};
 use crate::openapi::requests;
+use crate::parameters::{Ignored, Parameters};
 use crate::refusal::Refusal;
 use crate::shared::Shared;
 
 /// Longest parameter name that a refusal quotes, in bytes.
 const MAX_QUOTED_BYTES: usize = 64;
 
-/// Parameters that do not change the answer: names for accounting, hints for speed, and what the
-/// tools of the client would need.
-const HARMLESS: [&str; 9] = [
-    "include",
-    "metadata",
-    "parallel_tool_calls",
-    "prediction",
-    "prompt_cache_key",
-    "prompt_cache_retention",
-    "safety_identifier",
-    "service_tier",
-    "user",
-];
+/// Parameters that change nothing: names for accounting, hints for speed, what the tools of the
+/// client would need, and those with their default value. `seed` only asks for the same answer
+/// again, without a guarantee.
+pub(crate) static PARAMETERS: LazyLock<Parameters> = LazyLock::new(|| {
+    let only = |value: Value| Ignored::Values(vec![value]);
+    let named = [
+        ("include", Ignored::All),
+        ("metadata", Ignored::All),
+        ("parallel_tool_calls", Ignored::All),
+        ("prediction", Ignored::All),
+        ("prompt_cache_key", Ignored::All),
+        ("prompt_cache_retention", Ignored::All),
+        ("safety_identifier", Ignored::All),
+        ("service_tier", Ignored::All),
+        ("user", Ignored::All),
+        ("seed", Ignored::Integers),
+        ("n", only(json!(1))),
+        ("temperature", only(json!(1))),
+        ("top_p", only(json!(1))),
+        ("frequency_penalty", only(json!(0))),
+        ("presence_penalty", only(json!(0))),
+        ("top_logprobs", only(json!(0))),
+        ("logprobs", only(json!(false))),
+        ("tools", only(json!([]))),
+        ("functions", only(json!([]))),
+        ("stop", only(json!([]))),
+        ("tool_choice", Ignored::Values(vec!["auto".into(), "none".into()])),
+        (
+            "function_call",
+            Ignored::Values(vec!["auto".into(), "none".into()]),
+        ),
+        ("logit_bias", only(json!({}))),
+        ("modalities", only(json!(["text"]))),
+        ("verbosity", only(json!("medium"))),
+        ("truncation", only(json!("disabled"))),
+    ];
+    Parameters::new(named, Ignored::Values(Vec::new()))
+});
 
 /// The request. Parameters that would change the answer and are not honoured are refused.
 ///
@@ -44,6 +72,9 @@ const HARMLESS: [&str; 9] = [
 /// # }
 /// ```
 #[derive(Debug, Deserialize, ToSchema)]
+#[schema(
+    description = "The request. Parameters that would change the answer and are not honoured are refused."
+)]
 #[non_exhaustive]
 pub struct ChatCompletionRequest {
     /// `ragwire`.
@@ -206,19 +237,15 @@ impl<'a> ResponseFormat<'a> {
     }
 }
 
-/// Checks the parameters that no route of OpenAI's protocols reads: those in `honoured`, those that
-/// change nothing, and those with their default value are accepted.
+/// Checks the parameters that no route of OpenAI's protocols reads: those in `honoured` and those
+/// that change nothing are accepted.
 pub(crate) fn check_others(
     others: &Map<String, Value>,
     honoured: &[String],
 ) -> Result<(), UnsupportedParameter> {
-    let is_supported = |name: &str, value: &Value| {
-        HARMLESS.contains(&name) || is_default(name, value) || honoured.iter().any(|other| other == name)
-    };
-    match others.iter().find(|(name, value)| !is_supported(name, value)) {
-        Some((name, _)) => Err(UnsupportedParameter::new(name)),
-        None => Ok(()),
-    }
+    let is_honoured = |name: &str| honoured.iter().any(|other| other == name);
+    let unsupported = PARAMETERS.unsupported(others, is_honoured);
+    unsupported.map_or(Ok(()), |name| Err(UnsupportedParameter::new(name)))
 }
 
 /// Returns the effort, or `None` for an unknown one.
@@ -234,27 +261,6 @@ pub(crate) fn effort(value: &Value) -> Option<Effort> {
             _ => None,
         },
         _ => None,
-    }
-}
-
-/// Returns whether a parameter has the value that it has without being set. `seed` only asks for the
-/// same answer again, without a guarantee.
-fn is_default(name: &str, value: &Value) -> bool {
-    if value.is_null() {
-        return true;
-    }
-    match name {
-        "seed" => value.is_i64(),
-        "n" | "temperature" | "top_p" => value.as_f64() == Some(1.0),
-        "frequency_penalty" | "presence_penalty" | "top_logprobs" => value.as_f64() == Some(0.0),
-        "logprobs" => *value == json!(false),
-        "tools" | "functions" | "stop" => *value == json!([]),
-        "tool_choice" | "function_call" => *value == json!("auto") || *value == json!("none"),
-        "logit_bias" => *value == json!({}),
-        "modalities" => *value == json!(["text"]),
-        "verbosity" => *value == json!("medium"),
-        "truncation" => *value == json!("disabled"),
-        _ => false,
     }
 }
 

@@ -29,7 +29,7 @@ pub use requests::{schema_of, set_filter};
 
 /// The schema of a [`Refusal`](crate::Refusal), for handlers that describe their own routes.
 #[derive(ToSchema)]
-#[schema(as = Refusal)]
+#[schema(as = Refusal, description = "A refused request.")]
 #[expect(missing_debug_implementations, reason = "it is never created")]
 #[expect(dead_code, reason = "only its schema is used")]
 pub struct Refused {

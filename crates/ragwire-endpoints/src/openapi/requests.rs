@@ -5,6 +5,7 @@
 //! what it allows.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use utoipa::openapi::extensions::Extensions;
@@ -16,6 +17,9 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::eve::MessageRequest;
 use crate::langgraph::RunRequest;
 use crate::messages::{Message, UiMessage};
+use crate::ollama;
+use crate::openai::{self, ChatCompletionRequest};
+use crate::responses::ResponseRequest;
 use crate::turns::QuestionRequest;
 
 /// Types of parts that may be files.
@@ -29,6 +33,9 @@ const FILE_PARTS: [&str; 8] = [
     "input_audio",
     "video",
 ];
+
+/// The components of the document.
+type Schemas = BTreeMap<String, RefOr<Schema>>;
 
 /// Returns a schema with these keywords of JSON Schema. utoipa has no fields for some of them, such
 /// as `contains`.
@@ -88,6 +95,16 @@ request_schemas! {
         "description": "Images in base 64.",
         "items": {"type": "string"},
     }), [];
+    /// `think` of Ollama.
+    OllamaThink: json!({
+        "type": ["boolean", "string", "null"],
+        "description": "Whether the steps are sent as `thinking`. Default: `true`; a level counts as `true`.",
+    }), [];
+    /// `format` of Ollama.
+    OllamaFormat: json!({
+        "description": "The form of the answer: `json` for any object, or a JSON schema, if the endpoint has structured results.",
+        "anyOf": [{"enum": [null, ""]}, {"const": "json"}, reference::<OutputSchema>()],
+    }), [OutputSchema];
     /// The messages of OpenAI and AG-UI.
     ChatMessages: conversation::<Message>("content", &json!({"anyOf": [text(), user_parts()]})), [Message, FilePart, Images];
     /// The messages of the AI SDK.
@@ -376,31 +393,32 @@ fn changed_message() -> Value {
 /// Hidden: only for the packages of this workspace.
 pub fn set_filter(document: &mut OpenApi, schema: &Value) {
     if let Some(components) = &mut document.components {
-        let filter = components.schemas.entry(Filter::name().into_owned());
-        filter.and_modify(|old| *old = schema_of(schema).into());
+        replace::<Filter>(&mut components.schemas, schema);
     }
 }
 
-/// Finishes the document of endpoints that read files and have structured results, or not.
-pub(crate) fn complete(document: &mut OpenApi, reads_files: bool, has_structured_results: bool) {
-    let never = |why: &str| schema_of(&json!({"not": {}, "description": why}));
+/// Finishes the document of endpoints that read files and have structured results, or not, and that
+/// honour these parameters.
+pub(crate) fn complete(
+    document: &mut OpenApi,
+    reads_files: bool,
+    has_structured_results: bool,
+    honoured: &[String],
+) {
     if let Some(components) = &mut document.components {
         let schemas = &mut components.schemas;
         if !reads_files {
             let why = "This server reads no files.";
-            let none = schema_of(&json!({"type": ["array", "null"], "maxItems": 0, "description": why}));
-            for (name, schema) in [(FilePart::name(), never(why)), (Images::name(), none)] {
-                schemas
-                    .entry(name.into_owned())
-                    .and_modify(|old| *old = schema.into());
-            }
+            let none = json!({"type": ["array", "null"], "maxItems": 0, "description": why});
+            replace::<FilePart>(schemas, &json!({"not": {}, "description": why}));
+            replace::<Images>(schemas, &none);
         }
         if !has_structured_results {
-            let none = never("This server has no structured results.");
-            schemas
-                .entry(OutputSchema::name().into_owned())
-                .and_modify(|old| *old = none.into());
+            let why = "This server has no structured results.";
+            replace::<OutputSchema>(schemas, &json!({"not": {}, "description": why}));
+            replace::<OllamaFormat>(schemas, &json!({"enum": [null, ""], "description": why}));
         }
+        describe_parameters(schemas, honoured);
     }
     for item in document.paths.paths.values_mut() {
         for operation in [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete] {
@@ -412,6 +430,47 @@ pub(crate) fn complete(document: &mut OpenApi, reads_files: bool, has_structured
                     drop_null(parameter);
                 }
             }
+        }
+    }
+}
+
+/// Replaces a component, if the document has it.
+fn replace<T: ToSchema>(schemas: &mut Schemas, keywords: &Value) {
+    let component = schemas.entry(T::name().into_owned());
+    component.and_modify(|old| *old = schema_of(keywords).into());
+}
+
+/// Says which parameters the protocols of OpenAI and Ollama accept.
+fn describe_parameters(schemas: &mut Schemas, honoured: &[String]) {
+    let mut honoured: Vec<&str> = honoured.iter().map(String::as_str).collect();
+    for name in [ChatCompletionRequest::name(), ResponseRequest::name()] {
+        if let Some(RefOr::T(Schema::Object(request))) = schemas.get_mut(&*name) {
+            openai::PARAMETERS.describe(request, &honoured);
+        }
+    }
+    // Ollama's name for `max_tokens`.
+    honoured.extend(honoured.contains(&"max_tokens").then_some("num_predict"));
+    let Some(RefOr::T(Schema::Object(mut settings))) = schemas.remove(&*ollama::Settings::name()) else {
+        return;
+    };
+    if let Some(RefOr::T(Schema::Object(options))) = settings.properties.get_mut("options") {
+        ollama::OPTIONS.describe(options, &honoured);
+    }
+    for name in [ollama::ChatRequest::name(), ollama::GenerateRequest::name()] {
+        let Some(RefOr::T(request)) = schemas.get_mut(&*name) else {
+            continue;
+        };
+        // An object that allows no further members cannot be one of two in `allOf`.
+        if let Schema::AllOf(both) = request {
+            let own = both.items.iter().find_map(|part| match part {
+                RefOr::T(Schema::Object(own)) => Some(own.clone()),
+                _ => None,
+            });
+            let mut own = own.unwrap_or_default();
+            own.description = both.description.take();
+            own.properties.extend(settings.properties.clone());
+            ollama::MEMBERS.describe(&mut own, &[]);
+            *request = own.into();
         }
     }
 }
