@@ -213,12 +213,13 @@ const BODIES = {
   "/v1/sessions": { accepted: [{}, { profile_name: "default" }], refused: [{ profile_name: "" }, { title: "x".repeat(201) }] },
   "/v1/sessions/{session_id}/chat": { accepted: [{ message: "Why?" }], refused: [{ message: "" }, { message: "\n" }] },
   "/v1/chat/completions": {
-    accepted: [{ model, messages: [human] }, { model, messages: [{ role: "user", content: [{ type: "text", text: "Why?" }] }], response_format: { type: "text" }, reasoning_effort: "minimal" }, { model, messages: [human], n: 1.0, seed: 7, stop: null, user: "u", tool_choice: "none", filter: null, later: null }],
+    accepted: [{ model, messages: [human] }, { model, messages: [{ role: "user", content: [{ type: "text", text: "Why?" }] }], response_format: { type: "text" }, reasoning_effort: "minimal" }, { model, messages: [human], n: 1.0, seed: 7, stop: null, user: "u", tool_choice: "none", filter: { tags: "a" }, later: null }],
     refused: [
       { model, messages: [human], n: 2 },
       { model, messages: [human], temperature: 0 },
       { model, messages: [human], seed: 0.5 },
       { model, messages: [human], later: true },
+      { model, messages: [human], filter: { colour: "red" } },
       { model, messages: [] },
       { model, messages: [{ role: "reasoning", content: null }] },
       { model, messages: [{ role: "user", content: "" }] },
@@ -233,7 +234,7 @@ const BODIES = {
   },
   "/api/generate": {
     accepted: [{ model, prompt: "Why?" }, { model, prompt: "Why?", images: null }, { model, prompt: "Why?", raw: false, suffix: "", keep_alive: "5m", think: "high", format: "", tools: [], options: { num_ctx: 8192, temperature: 0.8, stop: [], later: null } }],
-    refused: [{ images: ["aGk="] }, { raw: true }, { later: 1 }, { format: "json" }, { format: { type: "object" } }, { options: { temperature: 0 } }, { options: { later: 1 } }, { options: [] }].map((others) => ({ model, prompt: "Why?", ...others })),
+    refused: [{ images: ["aGk="] }, { raw: true }, { later: 1 }, { format: "json" }, { format: { type: "object" } }, { options: { filter: [] } }, { options: { temperature: 0 } }, { options: { later: 1 } }, { options: [] }].map((others) => ({ model, prompt: "Why?", ...others })),
   },
   "/v1/responses": {
     accepted: [{ model, input: "Why?" }, { model, input: [human, { type: "function_call" }], tools: [{ type: "file_search" }], reasoning: { effort: "low" }, text: { format: { type: "text" } } }],

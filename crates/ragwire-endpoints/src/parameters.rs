@@ -80,9 +80,9 @@ impl Parameters {
         named.map_or(&self.others, |(_, ignored)| ignored).has(value)
     }
 
-    /// Adds the parameters to the schema of an object, in which those in `honoured` have any value.
-    pub(crate) fn describe(&self, object: &mut Object, honoured: &[&str]) {
-        let honoured = honoured.iter().map(|name| (*name, Ignored::All.schema()));
+    /// Adds the parameters to the schema of an object, beside those that are honoured.
+    pub(crate) fn describe(&self, object: &mut Object, honoured: &[(&str, Schema)]) {
+        let honoured = honoured.iter().map(|(name, schema)| (*name, schema.clone()));
         let ignored = self.named.iter().map(|(name, ignored)| (*name, ignored.schema()));
         for (name, schema) in honoured.chain(ignored) {
             let property = object.properties.entry(name.to_owned());

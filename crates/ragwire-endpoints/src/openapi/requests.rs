@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use ragwire::orchestrator::FILTER;
 use serde_json::{Value, json};
 use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::path::{Operation, Parameter};
@@ -442,14 +443,21 @@ fn replace<T: ToSchema>(schemas: &mut Schemas, keywords: &Value) {
 
 /// Says which parameters the protocols of OpenAI and Ollama accept.
 fn describe_parameters(schemas: &mut Schemas, honoured: &[String]) {
-    let mut honoured: Vec<&str> = honoured.iter().map(String::as_str).collect();
+    let has_filter = schemas.contains_key(&*Filter::name());
+    let schema = |name: &str| match name {
+        FILTER if has_filter => optional::<Filter>(),
+        _ => schema_of(&json!({})),
+    };
+    let mut honoured: Vec<(&str, Schema)> = honoured.iter().map(|name| (&**name, schema(name))).collect();
     for name in [ChatCompletionRequest::name(), ResponseRequest::name()] {
         if let Some(RefOr::T(Schema::Object(request))) = schemas.get_mut(&*name) {
             openai::PARAMETERS.describe(request, &honoured);
         }
     }
     // Ollama's name for `max_tokens`.
-    honoured.extend(honoured.contains(&"max_tokens").then_some("num_predict"));
+    if honoured.iter().any(|(name, _)| *name == "max_tokens") {
+        honoured.push(("num_predict", schema("num_predict")));
+    }
     let Some(RefOr::T(Schema::Object(mut settings))) = schemas.remove(&*ollama::Settings::name()) else {
         return;
     };

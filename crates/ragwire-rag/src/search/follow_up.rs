@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::documents::sentences;
 use crate::models::{ChatMessage, Role};
 use crate::search::asked::Asked;
-use crate::search::reference::{Named, Reference, reference};
+use crate::search::reference::{Named, Reference, asks_for_a_kind, reference};
 use crate::search::terms::{Term, coverage, question_terms};
 use crate::{DocumentFilter, Hit, Library};
 
@@ -28,7 +28,7 @@ const READ_HITS: usize = 3;
 /// Number of passages with a question's only word that are read to see whether a document mentions it.
 const MENTIONING_HITS: usize = 10;
 /// Questions of the conversation that are read at most, the newest ones: each may cost four searches.
-const MAX_EARLIER_QUESTIONS: usize = 4;
+pub(super) const MAX_EARLIER_QUESTIONS: usize = 4;
 /// Number of follow-ups that are kept: a turn needs its own for some milliseconds only.
 const MAX_RECENT: usize = 64;
 
@@ -118,7 +118,10 @@ fn continued(library: &Library, question: &str, before: &str) -> Option<String> 
         return None;
     }
     let mut carried = of_before.clone();
-    carried.retain(|term| own.iter().all(|known| known.stems != term.stems));
+    // A word that no document has would be taken for one that the user misses.
+    carried.retain(|term| {
+        (term.known || term.is_question_word) && own.iter().all(|known| known.stems != term.stems)
+    });
     carried.sort_by(|a, b| {
         let weights = b.weight.total_cmp(&a.weight);
         a.is_question_word.cmp(&b.is_question_word).then(weights)
@@ -170,7 +173,8 @@ fn refers(library: &Library, question: &str, own: &[Term], before: &[Term]) -> R
         Some(_) | None => Named::No,
     };
     let says_enough = significant(own) >= MIN_OWN_TERMS;
-    if !says_enough && !own.iter().any(is_rare) {
+    let names_a_kind = significant(own) > 0 && asks_for_a_kind(question);
+    if !says_enough && !own.iter().any(is_rare) && !names_a_kind {
         return Reference::Certain;
     }
     match reference(question, library.language_of_question(question), named) {
@@ -289,7 +293,7 @@ mod tests {
             };
             questions.iter().flat_map(exchange).collect()
         };
-        let cases: [(&[&str], &str, Option<&str>); 7] = [
+        let cases: [(&[&str], &str, Option<&str>); 9] = [
             (
                 &["What hardware was used?"],
                 "And for how long?",
@@ -318,6 +322,14 @@ mod tests {
                 Some("does it have layers hardware used"),
             ),
             (&[], "And for how long?", None),
+            // No document has "tokamak", and the user did not ask for it again.
+            (
+                &["Was hardware used in the tokamak?"],
+                "And for how long?",
+                Some("And for how long hardware used"),
+            ),
+            // It names what it is about.
+            (&["What hardware was used?"], "What are layers?", None),
         ];
         for (before, question, wanted) in cases {
             let found = stand_alone(&library, question, &said(before));

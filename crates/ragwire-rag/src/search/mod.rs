@@ -23,6 +23,7 @@ pub mod store;
 pub(crate) mod synonyms;
 pub(crate) mod terms;
 pub(crate) mod tools;
+pub(crate) mod topic;
 
 pub use index::{AddError, IndexError, IndexFailure, IndexReport, Indexer};
 pub use rank::{LexicalRank, MaxSimRank};

@@ -160,6 +160,20 @@ const BEFORE_ONE: [&str; 8] = [
 /// Words beside the English `there` that make it refer to nothing: `is there a limit`.
 const BESIDE_THERE: [&str; 4] = ["is", "are", "was", "were"];
 
+/// How English questions begin that ask what a kind of thing is.
+const KIND_STARTS: [&str; 8] = [
+    "what is a ",
+    "what is an ",
+    "what's a ",
+    "what's an ",
+    "whats a ",
+    "whats an ",
+    "what are ",
+    "define ",
+];
+/// English words after which a thing is one that the conversation knows: `what are the limits`.
+const SPECIFIC: &str = "the its their these those they my your other others some any";
+
 /// A question that lacks its verb has at most so many words: `for how long`.
 const SHORT_QUESTION: usize = 5;
 /// A pronoun after as many significant words may refer to one of these.
@@ -188,6 +202,15 @@ fn words_of(language: Language) -> Option<&'static Words> {
         | Language::Swedish
         | Language::Turkish => None,
     }
+}
+
+/// Returns whether a question asks what a kind of thing is: `what is an intent`. It names what it is about, unlike
+/// `what is the default`.
+pub(crate) fn asks_for_a_kind(question: &str) -> bool {
+    let question = question.trim().to_lowercase();
+    let kind = KIND_STARTS.iter().find_map(|start| question.strip_prefix(start));
+    let first = kind.and_then(|kind| kind.unicode_words().next());
+    first.is_some_and(|first| !has(SPECIFIC, first))
 }
 
 fn has(list: &str, word: &str) -> bool {
@@ -410,6 +433,21 @@ mod tests {
             ("for how long", Certain),
         ] {
             assert_eq!(refers(question, Language::English), wanted, "{question}");
+        }
+    }
+
+    #[test]
+    fn a_question_for_a_kind_names_what_it_is_about() {
+        for (question, asks) in [
+            ("What is an Intent?", true),
+            ("what are etfs", true),
+            ("define probate", true),
+            ("what is the default", false),
+            ("what are the limits", false),
+            ("what are they", false),
+            ("what is it", false),
+        ] {
+            assert_eq!(asks_for_a_kind(question), asks, "{question}");
         }
     }
 

@@ -184,7 +184,7 @@ pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
             }
         }
         for (stem, weight) in spelled {
-            let lower = word.to_lowercase();
+            let lower = word.to_lowercase().replace('’', "'");
             let is_question_word =
                 only_asks(&lower, first) || (asks_for_price && PRICE_WORDS.contains(&lower.as_str()));
             let verb = match nexts.get(at) {

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use http_body_util::BodyExt;
 use ragwire::event::{Event, Source};
+use ragwire::session::Message;
 use ragwire::{Citation, End, Frame, Metadata, Status};
 use serde_json::json;
 
@@ -32,14 +33,30 @@ pub struct CollectedAnswer {
     pub took: Duration,
 }
 
-/// Asks a server and collects the answer. Questions of one session are one conversation.
+/// Where a question is asked.
+#[derive(Clone, Copy, Debug)]
+pub enum Conversation<'a> {
+    /// After the questions of this session.
+    Session(&'a str),
+    /// After these messages, oldest first.
+    History(&'a [Message]),
+}
+
+/// Asks a server and collects the answer.
 ///
 /// # Errors
 ///
 /// The server cannot be reached, refused the question, or sent something else than an answer.
-pub async fn collect(server: &Server, prompt: &str, session: &str) -> Result<CollectedAnswer, AskError> {
+pub async fn collect(
+    server: &Server,
+    prompt: &str,
+    conversation: Conversation<'_>,
+) -> Result<CollectedAnswer, AskError> {
     let wire = WireName::Ndjson;
-    let body = json!({ "prompt": prompt, "session_id": session });
+    let body = match conversation {
+        Conversation::Session(id) => json!({ "prompt": prompt, "session_id": id }),
+        Conversation::History(messages) => json!({ "prompt": prompt, "history": messages }),
+    };
     let start = Instant::now();
     let response = server.post(TURNS, wire.media_type(), &body).await?;
     check_type(wire, response.headers())?;

@@ -24,7 +24,7 @@ use ragwire::{End, Frame, Status};
 use serde_json::Value;
 
 use crate::client::{self, ClientError};
-pub use collect::{CollectedAnswer, collect};
+pub use collect::{CollectedAnswer, Conversation, collect};
 use options::WireName;
 pub use options::{AskFlags, AskOptions};
 use printing::Printer;

@@ -17,7 +17,7 @@ use std::str::FromStr;
 use ragwire::Status;
 use serde_json::json;
 
-use crate::ask::{self, AskError};
+use crate::ask::{self, AskError, Conversation};
 use crate::client::{Server, ServerFlags};
 use crate::output::{print_line, report_line};
 use crate::settings::values::BadValue;
@@ -170,10 +170,14 @@ async fn judge(options: &EvalOptions) -> Result<Vec<(EvalQuestion, Judged)>, Eva
     let mut judged = Vec::with_capacity(all.len());
     for (at, question) in all.into_iter().enumerate() {
         let session = format!("eval-{run}-{at}");
+        let conversation = match &*question.history {
+            [] => Conversation::Session(&session),
+            history => Conversation::History(history),
+        };
         if let Some(before) = &question.after {
-            collect(&server, before, &session).await?;
+            collect(&server, before, conversation).await?;
         }
-        let answer = collect(&server, &question.question, &session).await?;
+        let answer = collect(&server, &question.question, conversation).await?;
         let one = Judged::of(&question, &answer);
         let wrong = if one.answerable { !one.fact } else { one.answered };
         if options.details && wrong {
@@ -184,8 +188,12 @@ async fn judge(options: &EvalOptions) -> Result<Vec<(EvalQuestion, Judged)>, Eva
     Ok(judged)
 }
 
-async fn collect(server: &Server, question: &str, session: &str) -> Result<ask::CollectedAnswer, EvalError> {
-    let answer = ask::collect(server, question, session)
+async fn collect(
+    server: &Server,
+    question: &str,
+    conversation: Conversation<'_>,
+) -> Result<ask::CollectedAnswer, EvalError> {
+    let answer = ask::collect(server, question, conversation)
         .await
         .map_err(|source| EvalError::Ask {
             question: question.to_owned(),

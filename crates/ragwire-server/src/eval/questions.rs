@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ragwire::session::Message;
 use serde::Deserialize;
 
 /// Largest file of questions, in bytes: a hundred thousand questions.
@@ -32,6 +33,9 @@ pub struct EvalQuestion {
     /// A question that is asked before it in the same conversation.
     #[serde(default)]
     pub after: Option<String>,
+    /// The conversation before it, oldest message first.
+    #[serde(default)]
+    pub history: Vec<Message>,
 }
 
 /// One phrase or several.
@@ -186,6 +190,8 @@ fn parse(path: &Path, text: &str) -> Result<Vec<EvalQuestion>, QuestionsError> {
             .any(|phrase| !plain(phrase).trim().is_empty());
         let reason = if one.question.trim().is_empty() {
             Some("is empty: write the question")
+        } else if one.after.is_some() && !one.history.is_empty() {
+            Some("has both a question before it and a history: remove one of the two")
         } else if one.unanswerable && has_phrase {
             Some("is unanswerable but has a phrase: remove one of the two")
         } else if !one.unanswerable && !has_phrase {

@@ -26,14 +26,16 @@ fn a_folder_is_served_and_a_missed_threshold_fails() {
         "q.json",
         r#"[{"question": "When does a robin sing?", "file": "birds.md", "phrase": "at dawn", "kind": "when"},
             {"question": "And what does a carp eat?", "after": "What does a robin do?", "phrase": "eats plants"},
+            {"question": "And what does it eat?", "phrase": "eats plants", "history": [
+                {"role": "user", "text": "Is a carp in the notes?"}, {"role": "assistant", "text": "Yes."}]},
             {"question": "What is the capital of France?", "unanswerable": true}]"#,
     );
     let docs = docs.to_str().unwrap();
     let (code, stdout, stderr) = run(&mut program(&["eval", &file, "--docs", docs]));
     assert_eq!(code, 0, "{stdout}\n{stderr}");
     for line in [
-        "3 questions, 2 with an answer and 1 without",
-        "fact in the answer (fact)                   1.00 (0.34–1.00)",
+        "4 questions, 3 with an answer and 1 without",
+        "fact in the answer (fact)                   1.00 (0.44–1.00)",
         "not answered of those without (refused)     1.00",
         "when              1   1.00   1.00   1.00",
     ] {

@@ -27,6 +27,7 @@ use crate::search::follow_up::follow_up;
 use crate::search::meaning::Meaning;
 use crate::search::plan::{self, Plan};
 use crate::search::tools::{SearchResults, Tool, ToolError};
+use crate::search::topic::topic;
 use crate::{GeneratedAnswer, Hit, Level, SearchTools, search::rank};
 use ragwire::event::{
     CacheMiss, CragAction, CragClass, Mode, RerankResult, RetrievalResult, RetrievalStart, Review, Search,
@@ -86,7 +87,9 @@ pub(super) async fn run(
         return Err(AnswerError::NoDocuments);
     }
     let follows = follow_up(&parts.library, prompt, &question.earlier);
-    let mut tools = parts.tools.clone().within(question.filter.clone());
+    let asked = follows.as_ref().map_or(prompt, |follows| &follows.question);
+    let topic = topic(&parts.library, asked, &question.earlier);
+    let mut tools = parts.tools.clone().within(question.filter.clone()).amid(topic);
     if let Some(follows) = &follows {
         tools = tools.after(follows.before.clone()).await?;
     }

@@ -18,6 +18,7 @@ use crate::search::meaning::{Zero, nearness};
 use crate::search::relevance::{Known, by_relevance};
 use crate::search::retrieve::{Retrieve, RetrieveError, RetrieveRequest};
 use crate::search::store::{Filter, MAX_HITS, Search, Store};
+use crate::search::terms::Term;
 use crate::{DocumentFilter, Hit, Level, Library, LibraryError};
 use ragwire::event::{Levels, RetrievalResult};
 
@@ -149,6 +150,8 @@ pub struct SearchTools {
     filter: Arc<DocumentFilter>,
     /// The document that answers the question before, in a conversation.
     document_before: Option<String>,
+    /// The words of the conversation.
+    topic: Vec<Term>,
     /// What the embedder finds unrelated.
     zero: Arc<Zero>,
 }
@@ -177,6 +180,7 @@ impl SearchTools {
             late: false,
             filter: Arc::default(),
             document_before: None,
+            topic: Vec::new(),
             zero: Arc::default(),
         })
     }
@@ -191,6 +195,7 @@ impl SearchTools {
             late: false,
             filter: Arc::default(),
             document_before: None,
+            topic: Vec::new(),
             zero: Arc::default(),
         }
     }
@@ -225,6 +230,12 @@ impl SearchTools {
         let first = spawn_blocking(search).await??.into_iter().next();
         self.document_before = first.map(|hit| hit.chunk.document_id);
         Ok(self)
+    }
+
+    /// Prefers passages with these words of the conversation.
+    pub(crate) fn amid(mut self, topic: Vec<Term>) -> Self {
+        self.topic = topic;
+        self
     }
 
     /// Returns what the embedder finds unrelated.
@@ -407,10 +418,11 @@ impl SearchTools {
     async fn words_of(&self, query: String, near: Vec<Hit>, limit: usize) -> Result<Vec<Hit>, ToolError> {
         let (library, filter) = (Arc::clone(&self.library), Arc::clone(&self.filter));
         let document_before = self.document_before.clone();
+        let topic = self.topic.clone();
         let search = move || {
             let most = limit.saturating_mul(READ_PER_HIT).max(MIN_READ);
             let mut hits = library.search_in(&query, most, &filter)?;
-            let known = Known::of(&near).after(document_before);
+            let known = Known::of(&near).after(document_before).amid(topic);
             let words: HashSet<String> = hits.iter().map(|hit| hit.chunk.id.clone()).collect();
             let others = near.into_iter().take(limit.max(READ_BY_MEANING));
             hits.extend(others.filter(|hit| !words.contains(&hit.chunk.id)));
