@@ -191,7 +191,7 @@ for (const [name, Client] of [["2.0.0", Client2], ["1.15.0", Client1]]) {
     for (const [values, status] of [
       [{ topic: "birds" }, /422/],
       [{ messages: [{ type: "tool", content: "x", tool_call_id: "c" }] }, /422/],
-      [{ messages: [{ type: "remove", id: "unknown" }] }, /422/],
+      [{ messages: [{ type: "remove", id: "unknown" }] }, /409/],
     ]) {
       await assert.rejects(client.threads.updateState(thread, { values }), status);
     }

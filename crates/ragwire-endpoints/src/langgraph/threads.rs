@@ -205,7 +205,7 @@ pub(crate) async fn state(of: OfThread) -> Answer<Json<ThreadState>> {
     request_body = StateUpdate,
     responses(LangGraphRefusals, (status = 200, description = "The new state", body = StateUpdated),
         (status = 404, description = "The thread does not exist", body = schemas::LangGraphRefused),
-        (status = 409, description = "A run is running, or the checkpoint is not the current one", body = schemas::LangGraphRefused)))]
+        (status = 409, description = "A run is running, the checkpoint is not the current one, or a message to remove is not in the thread", body = schemas::LangGraphRefused)))]
 pub(crate) async fn update_state(of: OfThread, request: Request) -> Answer<Json<StateUpdated>> {
     let body: StateUpdate = request::read_json(&of.caller.shared, BodyKind::Conversation, request).await?;
     Ok(Json(update::update(&of.caller, &of.thread, body).await?))

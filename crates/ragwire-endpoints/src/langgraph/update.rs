@@ -120,7 +120,12 @@ fn apply(changes: &[Change], shown: &[Value], session: &mut Session) -> Result<(
             Change::RemoveAll => messages.clear(),
             Change::Remove(id) => match ids.position(id).and_then(|at| messages.get_mut(at)) {
                 Some(message) => *message = None,
-                None => return Err(invalid("A message to remove is not in the thread.")),
+                None => {
+                    return Err(conflict(
+                        "unknown_message",
+                        "A message to remove is not in the thread.",
+                    ));
+                }
             },
             Change::Put(id, message) => {
                 let at = id.as_deref().and_then(|id| ids.position(id));
