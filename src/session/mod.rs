@@ -31,7 +31,7 @@ mod sessions;
 pub use error::SessionError;
 pub use limits::SessionLimits;
 pub use message::{Message, Role};
-pub use record::{MAX_TITLE_BYTES, Session};
+pub use record::{MAX_TITLE_CHARS, Session};
 pub use sessions::Sessions;
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use super::clock::{stamp, time};
 use super::message::{Message, Role};
 use super::{SessionError, SessionLimits};
 
-/// Longest title of a session: one line in a list.
-pub const MAX_TITLE_BYTES: usize = 200;
+/// Longest title of a session, in characters: one line in a list.
+pub const MAX_TITLE_CHARS: usize = 200;
 /// Longest title taken from the first question: about one line.
 const MAX_DERIVED_TITLE_BYTES: usize = 80;
 
@@ -25,7 +25,7 @@ pub struct Session {
     created: SystemTime,
     updated: SystemTime,
     /// The title set by the caller, or else the beginning of the first question; at most
-    /// [`MAX_TITLE_BYTES`] of it are stored.
+    /// [`MAX_TITLE_CHARS`] characters of it are stored.
     pub title: Option<String>,
     /// The messages, oldest first. The first messages of a long conversation have been dropped.
     pub messages: Vec<Message>,
@@ -72,8 +72,10 @@ impl Session {
     /// Shortens the session to its limits and serializes it.
     pub(super) fn write(mut self, limits: &SessionLimits) -> Result<Vec<u8>, SessionError> {
         limits.shorten(&mut self.messages);
-        if let Some(title) = &mut self.title {
-            title.truncate(title.floor_char_boundary(MAX_TITLE_BYTES));
+        if let Some(title) = &mut self.title
+            && let Some((end, _)) = title.char_indices().nth(MAX_TITLE_CHARS)
+        {
+            title.truncate(end);
         }
         let state_bytes = serde_json::to_vec(&self.state).map_or(usize::MAX, |json| json.len());
         if !self.state.is_null() && state_bytes > limits.max_state_bytes {

@@ -90,7 +90,7 @@ impl Sessions {
     }
 
     /// Begins a session under a [random ID](Self::random_id). A title of more than
-    /// [`MAX_TITLE_BYTES`](super::MAX_TITLE_BYTES) is cut.
+    /// [`MAX_TITLE_CHARS`](super::MAX_TITLE_CHARS) characters is cut.
     ///
     /// # Errors
     ///

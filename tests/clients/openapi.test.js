@@ -210,8 +210,8 @@ const BODIES = {
     accepted: [{ prompt: "Why?", filter: { folders: ["a"], language: "en", since: "2026-01" } }, { prompt: "Why?", filter: null }],
     refused: ["x", { a: 1 }, { colour: "red" }, { tags: [1] }, { kinds: ["word"] }, { language: "xx" }, { since: "yesterday" }, { since: Array(101).fill("2026") }].map((filter) => ({ prompt: "Why?", filter })),
   },
-  "/v1/sessions": { accepted: [{}, { profile_name: "default" }], refused: [{ profile_name: "" }, { title: "x".repeat(201) }] },
-  "/v1/sessions/{session_id}/chat": { accepted: [{ message: "Why?" }], refused: [{ message: "" }, { message: "\n" }] },
+  "/v1/sessions": { accepted: [{}, { profile_name: "default" }, { title: "é".repeat(200) }], refused: [{ profile_name: "" }, { title: "x".repeat(201) }] },
+  "/v1/sessions/{session_id}/chat": { accepted: [{ message: "Why?" }], refused: [{ message: "" }, { message: "\n" }, { message: "\u0085" }] },
   "/v1/chat/completions": {
     accepted: [{ model, messages: [human] }, { model, messages: [{ role: "user", content: [{ type: "text", text: "Why?" }] }], response_format: { type: "text" }, reasoning_effort: "minimal" }, { model, messages: [human], n: 1.0, seed: 7, stop: null, user: "u", tool_choice: "none", filter: { tags: "a" }, later: null }],
     refused: [

@@ -5,7 +5,7 @@ use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request};
 use http::StatusCode;
-use ragwire::session::{MAX_TITLE_BYTES, Role, Session, SessionError};
+use ragwire::session::{MAX_TITLE_CHARS, Role, Session, SessionError};
 use ragwire::turn::TurnId;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -76,8 +76,8 @@ pub(crate) struct SessionTurns {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SessionTitle {
-    /// 1 to 200 bytes of UTF-8.
-    #[schema(min_length = 1, max_length = 200, pattern = r"\S")]
+    /// 1 to 200 characters.
+    #[schema(min_length = 1, max_length = 200, pattern = r"[^\s\u0085]")]
     title: String,
 }
 
@@ -133,10 +133,8 @@ pub(crate) async fn rename(
     request: Request,
 ) -> Result<Json<ListedSession>, Refusal> {
     let SessionTitle { title } = request::read_json(&caller.shared, BodyKind::Question, request).await?;
-    if title.trim().is_empty() || title.len() > MAX_TITLE_BYTES {
-        return Err(invalid(format!(
-            "A title has 1 to {MAX_TITLE_BYTES} bytes of UTF-8."
-        )));
+    if title.trim().is_empty() || title.chars().count() > MAX_TITLE_CHARS {
+        return Err(invalid(format!("A title has 1 to {MAX_TITLE_CHARS} characters.")));
     }
     let id = request::session_id(id)?;
     let change = |session: &mut Session| {

@@ -40,7 +40,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Shared>> {
 #[non_exhaustive]
 pub struct QueryRequest {
     /// The question.
-    #[schema(min_length = 1, pattern = r"\S")]
+    #[schema(min_length = 1, pattern = r"[^\s\u0085]")]
     pub query: String,
     /// How to answer.
     #[schema(value_type = Option<schemas::Mode>)]

@@ -38,7 +38,7 @@ pub(crate) fn routes() -> OpenApiRouter<Arc<Shared>> {
 #[non_exhaustive]
 pub struct QuestionRequest {
     /// The question.
-    #[schema(min_length = 1, pattern = r"\S")]
+    #[schema(min_length = 1, pattern = r"[^\s\u0085]")]
     pub prompt: String,
     /// The search effort.
     #[serde(default)]

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Fixture, Storage, small, texts};
 use crate::session::key::MAX_OWNER_BYTES;
-use crate::session::{MAX_TITLE_BYTES, Role, SessionError, SessionLimits};
+use crate::session::{MAX_TITLE_CHARS, Role, SessionError, SessionLimits};
 
 pub(super) async fn the_oldest_messages_are_dropped_first(storage: impl Storage) {
     let fixture = Fixture::new(storage, small()).await;
@@ -44,8 +44,11 @@ pub(super) async fn a_session_has_a_title_and_times(storage: impl Storage) {
     let titled = sessions.begin("o", Some("Mine".into())).await.unwrap();
     let titled = sessions.append("o", titled.id(), Role::User, "z").await.unwrap();
     assert_eq!(titled.title.as_deref(), Some("Mine"));
-    let long = sessions.begin("o", Some("é".repeat(200))).await.unwrap();
-    assert_eq!(long.title, Some("é".repeat(MAX_TITLE_BYTES / 2)));
+    let long = sessions
+        .begin("o", Some("é".repeat(MAX_TITLE_CHARS + 1)))
+        .await
+        .unwrap();
+    assert_eq!(long.title, Some("é".repeat(MAX_TITLE_CHARS)));
     let answered = sessions.begin("o", None).await.unwrap();
     let answered = sessions.append("o", answered.id(), Role::Assistant, "A").await;
     assert_eq!(answered.unwrap().title, None);

@@ -273,7 +273,7 @@ fn asked() -> Value {
 
 /// A text that is not blank.
 fn text() -> Value {
-    json!({"type": "string", "pattern": r"\S"})
+    json!({"type": "string", "pattern": r"[^\s\u0085]"})
 }
 
 fn reference<T: ToSchema>() -> Value {

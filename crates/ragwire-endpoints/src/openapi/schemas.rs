@@ -303,7 +303,7 @@ impl PartialSchema for TrustGraphQuery {
         let query = ObjectBuilder::new()
             .schema_type(Type::String)
             .min_length(Some(1))
-            .pattern(Some(r"\S"))
+            .pattern(Some(r"[^\s\u0085]"))
             .description(text("The question."));
         let streaming = optional(Type::Boolean).description(text("Ignored: the answer is in one piece."));
         let about = "A question in TrustGraph's form. Other members that its clients send (`collection`, `user`, \

@@ -14,7 +14,7 @@ use axum::extract::Request;
 use axum::response::Response;
 use http::StatusCode;
 use ragwire::orchestrator::Effort;
-use ragwire::session::MAX_TITLE_BYTES;
+use ragwire::session::MAX_TITLE_CHARS;
 use ragwire::{Question, SessionChat, Turn};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -56,7 +56,7 @@ struct NewSession {
     /// `default`.
     #[schema(pattern = "^default$")]
     profile_name: Option<String>,
-    /// At most 200 bytes of UTF-8. Default: the beginning of the first question.
+    /// At most 200 characters. Default: the beginning of the first question.
     #[schema(max_length = 200)]
     title: Option<String>,
 }
@@ -68,7 +68,7 @@ struct NewSession {
 #[non_exhaustive]
 pub struct ChatRequest {
     /// The question.
-    #[schema(min_length = 1, pattern = r"\S")]
+    #[schema(min_length = 1, pattern = r"[^\s\u0085]")]
     pub message: String,
     /// The size of the model to use.
     pub model_size: Option<ModelSize>,
@@ -140,9 +140,12 @@ pub(crate) async fn create(caller: Caller, request: Request) -> Result<(StatusCo
     if profile_name.is_some_and(|name| name != PROFILE) {
         return Err(invalid(format!("Unknown profile. The only one is `{PROFILE}`.")));
     }
-    if title.as_ref().is_some_and(|title| title.len() > MAX_TITLE_BYTES) {
+    if title
+        .as_ref()
+        .is_some_and(|title| title.chars().count() > MAX_TITLE_CHARS)
+    {
         return Err(invalid(format!(
-            "The title is longer than {MAX_TITLE_BYTES} bytes of UTF-8."
+            "The title is longer than {MAX_TITLE_CHARS} characters."
         )));
     }
     let sessions = &caller.shared.sessions;

@@ -70,7 +70,7 @@ const RESPOND_ASYNC: &str = "respond-async";
 #[non_exhaustive]
 pub struct QuestionRequest {
     /// The question.
-    #[schema(min_length = 1, pattern = r"\S")]
+    #[schema(min_length = 1, pattern = r"[^\s\u0085]")]
     pub prompt: String,
     /// The session that the question belongs to, if any.
     #[schema(value_type = Option<SessionId>)]
