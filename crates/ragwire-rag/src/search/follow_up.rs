@@ -92,28 +92,22 @@ impl RecentFollowUps {
 /// before it are not read: each search costs time.
 fn following(library: &Library, question: &str, earlier: &[&str]) -> Option<FollowUp> {
     let (newest, older) = earlier.split_first()?;
-    if !may_refer(library, question, newest) {
+    let own = question_terms(library, question);
+    // If the newest continues another, it has more words then, and a reference is less likely.
+    if refers(library, question, &own, &question_terms(library, newest)) == Reference::Nothing {
         return None;
     }
     let of_before = following(library, newest, older);
     let before = of_before.map_or_else(|| (*newest).to_owned(), |of_before| of_before.question);
-    let question = continued(library, question, &before)?;
+    let question = continued(library, question, &own, &before)?;
     Some(FollowUp { question, before })
 }
 
-/// Returns whether a question may refer to the one before, by its words. If that one continues another, it has
-/// more words, and a reference is less likely.
-fn may_refer(library: &Library, question: &str, before: &str) -> bool {
-    let (own, before) = (question_terms(library, question), question_terms(library, before));
-    refers(library, question, &own, &before) != Reference::Nothing
-}
-
-/// Returns a question with the weightiest words of the one before, or `None` if it does not depend on
+/// Returns a question with these words and the weightiest of the one before, or `None` if it does not depend on
 /// it.
-fn continued(library: &Library, question: &str, before: &str) -> Option<String> {
-    let own = question_terms(library, question);
+fn continued(library: &Library, question: &str, own: &[Term], before: &str) -> Option<String> {
     let of_before = question_terms(library, before);
-    let refers = refers(library, question, &own, &of_before);
+    let refers = refers(library, question, own, &of_before);
     if refers == Reference::Nothing {
         return None;
     }
@@ -142,18 +136,18 @@ fn continued(library: &Library, question: &str, before: &str) -> Option<String> 
     let whole = format!("{asked} {}", words.join(" "));
     let is_sure = refers == Reference::Certain;
     let is_else = || {
-        if significant(&own) < MIN_OWN_TERMS {
+        if significant(own) < MIN_OWN_TERMS {
             is_elsewhere(library, question, before)
         } else {
-            is_about_else(library, question, &whole, refers, &own, &of_before)
+            is_about_else(library, question, &whole, refers, own, &of_before)
         }
     };
     if !is_sure && is_else() {
         return None;
     }
-    let all = [own.clone(), carried].concat();
+    let all = [own, &*carried].concat();
     let is_answered_alone = !is_answered(library, question, &all, &whole, 1)
-        && is_answered(library, question, &own, question, READ_HITS);
+        && is_answered(library, question, own, question, READ_HITS);
     (!is_answered_alone).then_some(whole)
 }
 
