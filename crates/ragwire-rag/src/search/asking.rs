@@ -13,7 +13,9 @@ const ENGLISH: &str = "many much use used uses using tell explain describe give 
     everyone else ever actually already still yet just really properly correctly currently instead without \
     within upon handle sorry thank thanks hello hi oops meant clarify clarification correction mention mentioned \
     mentioning wonder wondering curious details detailed provide elaborate specific specifically exactly basically \
-    maybe perhaps guess think believe info information regarding concerning i'm i've i'd i'll you're you've we're we've they're";
+    maybe perhaps guess think believe info information regarding concerning across beyond among amongst toward towards \
+    throughout along alongside around behind beside besides despite except unless till although whether amid onto \
+    anytime sometimes always i'm i've i'd i'll you're you've we're we've they're";
 
 const FRENCH: &str = "comment quand pourquoi combien quel quelle quels quelles où quoi puis peut peux peuvent \
     dois doit doivent faut utiliser utilise utilisé expliquer explique expliquez décrire décris décrivez donner \

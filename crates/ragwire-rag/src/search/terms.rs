@@ -378,6 +378,16 @@ mod tests {
     use crate::{LibraryLimits, ParseLimits, parse};
 
     #[test]
+    fn phrases_of_conversation_and_prepositions_only_ask() {
+        let library = library_with_a_rare_word();
+        let question = "sorry, I’m asking how it could be kept across a zyzzyva, I meant";
+        let terms = question_terms(&library, question).into_iter();
+        let significant = terms.filter(|term| !term.is_question_word);
+        let words: Vec<String> = significant.map(|term| term.word).collect();
+        assert_eq!(words, ["asking", "kept", "zyzzyva"]);
+    }
+
+    #[test]
     fn other_words_stand_for_what_the_library_does_not_have() {
         let library = Library::in_memory(LibraryLimits::default()).unwrap();
         let text = "Delete the folder. Disable the search. Turn left.";
