@@ -24,7 +24,7 @@ pub enum Sessions {
     Rename {
         /// Its id, as `list` prints it
         id: String,
-        /// The title, of 1 to 200 bytes
+        /// The title, of 1 to 200 characters
         title: String,
     },
     /// Delete sessions and the record of their turns, by id

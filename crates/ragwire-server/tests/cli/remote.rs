@@ -159,7 +159,7 @@ fn sessions_are_listed_renamed_and_deleted() {
     assert_eq!(renamed["title"], "Trailers");
     let (code, _, stderr) = sessions(&["rename", "two", " "]);
     assert!(
-        code == 1 && stderr.contains("A title has 1 to 200 bytes"),
+        code == 1 && stderr.contains("A title has 1 to 200 characters"),
         "{stderr}"
     );
     for unknown in [["rename", "three", "x"].as_slice(), &["rm", "three"]] {
