@@ -18,6 +18,11 @@ pub(crate) enum Ignored {
 }
 
 impl Ignored {
+    /// One value: the one that the parameter has without being set.
+    pub(crate) fn only(value: impl Into<Value>) -> Self {
+        Self::Values(vec![value.into()])
+    }
+
     fn has(&self, value: &Value) -> bool {
         value.is_null()
             || match self {

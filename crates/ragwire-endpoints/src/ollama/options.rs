@@ -24,7 +24,7 @@ pub(crate) static MEMBERS: LazyLock<Parameters> = LazyLock::new(|| {
         ("keep_alive", Ignored::All),
         ("shift", Ignored::All),
         ("truncate", Ignored::All),
-        ("tools", Ignored::Values(vec![json!([])])),
+        ("tools", Ignored::only(json!([]))),
     ];
     Parameters::new(named, Ignored::Values(unset.into()))
 });
@@ -33,7 +33,6 @@ pub(crate) static MEMBERS: LazyLock<Parameters> = LazyLock::new(|| {
 /// memory it takes and which processors compute. Nothing is loaded for a request here. The others
 /// have their default value; `seed` only asks for the same answer again.
 pub(crate) static OPTIONS: LazyLock<Parameters> = LazyLock::new(|| {
-    let only = |value: Value| Ignored::Values(vec![value]);
     let named = [
         ("embedding_only", Ignored::All),
         ("f16_kv", Ignored::All),
@@ -52,21 +51,21 @@ pub(crate) static OPTIONS: LazyLock<Parameters> = LazyLock::new(|| {
         ("seed", Ignored::Integers),
         // Without a limit, or as far as the context goes.
         ("num_predict", Ignored::Values(vec![json!(-1), json!(-2)])),
-        ("temperature", only(json!(0.8))),
-        ("top_k", only(json!(40))),
-        ("top_p", only(json!(0.9))),
-        ("tfs_z", only(json!(1))),
-        ("typical_p", only(json!(1))),
-        ("repeat_last_n", only(json!(64))),
-        ("repeat_penalty", only(json!(1.1))),
-        ("min_p", only(json!(0))),
-        ("presence_penalty", only(json!(0))),
-        ("frequency_penalty", only(json!(0))),
-        ("mirostat", only(json!(0))),
-        ("mirostat_eta", only(json!(0.1))),
-        ("mirostat_tau", only(json!(5))),
-        ("penalize_newline", only(json!(true))),
-        ("stop", only(json!([]))),
+        ("temperature", Ignored::only(json!(0.8))),
+        ("top_k", Ignored::only(json!(40))),
+        ("top_p", Ignored::only(json!(0.9))),
+        ("tfs_z", Ignored::only(json!(1))),
+        ("typical_p", Ignored::only(json!(1))),
+        ("repeat_last_n", Ignored::only(json!(64))),
+        ("repeat_penalty", Ignored::only(json!(1.1))),
+        ("min_p", Ignored::only(json!(0))),
+        ("presence_penalty", Ignored::only(json!(0))),
+        ("frequency_penalty", Ignored::only(json!(0))),
+        ("mirostat", Ignored::only(json!(0))),
+        ("mirostat_eta", Ignored::only(json!(0.1))),
+        ("mirostat_tau", Ignored::only(json!(5))),
+        ("penalize_newline", Ignored::only(json!(true))),
+        ("stop", Ignored::only(json!([]))),
     ];
     Parameters::new(named, Ignored::Values(Vec::new()))
 });

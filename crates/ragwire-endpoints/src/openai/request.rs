@@ -23,7 +23,6 @@ const MAX_QUOTED_BYTES: usize = 64;
 /// client would need, and those with their default value. `seed` only asks for the same answer
 /// again, without a guarantee.
 pub(crate) static PARAMETERS: LazyLock<Parameters> = LazyLock::new(|| {
-    let only = |value: Value| Ignored::Values(vec![value]);
     let named = [
         ("include", Ignored::All),
         ("metadata", Ignored::All),
@@ -35,25 +34,25 @@ pub(crate) static PARAMETERS: LazyLock<Parameters> = LazyLock::new(|| {
         ("service_tier", Ignored::All),
         ("user", Ignored::All),
         ("seed", Ignored::Integers),
-        ("n", only(json!(1))),
-        ("temperature", only(json!(1))),
-        ("top_p", only(json!(1))),
-        ("frequency_penalty", only(json!(0))),
-        ("presence_penalty", only(json!(0))),
-        ("top_logprobs", only(json!(0))),
-        ("logprobs", only(json!(false))),
-        ("tools", only(json!([]))),
-        ("functions", only(json!([]))),
-        ("stop", only(json!([]))),
+        ("n", Ignored::only(json!(1))),
+        ("temperature", Ignored::only(json!(1))),
+        ("top_p", Ignored::only(json!(1))),
+        ("frequency_penalty", Ignored::only(json!(0))),
+        ("presence_penalty", Ignored::only(json!(0))),
+        ("top_logprobs", Ignored::only(json!(0))),
+        ("logprobs", Ignored::only(json!(false))),
+        ("tools", Ignored::only(json!([]))),
+        ("functions", Ignored::only(json!([]))),
+        ("stop", Ignored::only(json!([]))),
         ("tool_choice", Ignored::Values(vec!["auto".into(), "none".into()])),
         (
             "function_call",
             Ignored::Values(vec!["auto".into(), "none".into()]),
         ),
-        ("logit_bias", only(json!({}))),
-        ("modalities", only(json!(["text"]))),
-        ("verbosity", only(json!("medium"))),
-        ("truncation", only(json!("disabled"))),
+        ("logit_bias", Ignored::only(json!({}))),
+        ("modalities", Ignored::only(json!(["text"]))),
+        ("verbosity", Ignored::only(json!("medium"))),
+        ("truncation", Ignored::only(json!("disabled"))),
     ];
     Parameters::new(named, Ignored::Values(Vec::new()))
 });

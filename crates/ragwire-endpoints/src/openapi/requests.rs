@@ -271,7 +271,7 @@ fn asked() -> Value {
     json!({"required": ["input"], "properties": {"input": reference::<LangGraphInput>()}})
 }
 
-/// A text that is not blank.
+/// A text that is not blank. U+0085 is white space for the server and not for regular expressions of JSON Schema.
 fn text() -> Value {
     json!({"type": "string", "pattern": r"[^\s\u0085]"})
 }

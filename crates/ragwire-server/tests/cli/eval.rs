@@ -69,14 +69,21 @@ fn what_cannot_be_evaluated_is_refused_with_the_value_and_the_fix() {
     let folder = tempfile::tempdir().unwrap();
     let file = write(folder.path(), "q.json", r#"[{"question": "a", "phrase": "b"}]"#);
     let bare = write(folder.path(), "bare.json", r#"[{"question": "a"}]"#);
+    let both =
+        r#"[{"question": "a", "phrase": "b", "after": "c", "history": [{"role": "user", "text": "d"}]}]"#;
+    let both = write(folder.path(), "both.json", both);
     let missing = folder.path().join("none");
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 8] = [
         (&["eval"], "required"),
         (
             &["eval", "/nowhere.json"],
             "cannot read the questions in /nowhere.json",
         ),
         (&["eval", &bare], "question 1, `a`, has no phrase"),
+        (
+            &["eval", &both],
+            "question 1, `a`, has both a question before it and a history: remove one of the two",
+        ),
         (
             &["eval", &file, "--min-fact", "80"],
             "`80` is not a share: write a number from 0 to 1",
