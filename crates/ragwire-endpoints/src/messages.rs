@@ -18,11 +18,9 @@ use utoipa::openapi::Ref;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, Type};
 
 use crate::human::{HumanAnswer, Verdict};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, quotable};
 use crate::request::invalid;
 
-/// Longest part type that a refusal quotes, in bytes.
-const MAX_QUOTED_BYTES: usize = 64;
 /// Separator between the texts of one message.
 const PART_SEPARATOR: &str = "\n";
 /// Separator between the instructions of several messages.
@@ -384,7 +382,7 @@ fn user_text(content: Content, mut files: Option<&mut Vec<Attachment>>) -> Resul
             // Data of the application itself.
             (kind, _) if kind.starts_with("data-") => {}
             (kind, _) => {
-                let kind = &kind[..kind.floor_char_boundary(MAX_QUOTED_BYTES)];
+                let kind = quotable(kind);
                 return Err(invalid(format!(
                     "A user's message may only have parts of the type `text`, not `{kind}`."
                 )));

@@ -19,8 +19,15 @@ use crate::request_id::RequestId;
 /// The header for the id of a refusal where the body has no member for it.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// Longest name or type of a request that a refusal quotes, in bytes.
+const MAX_QUOTED_BYTES: usize = 64;
 /// When to retry a change that the full disk did not allow: nobody makes room within seconds.
 const NO_SPACE_RETRY: Duration = Duration::from_secs(30);
+
+/// Returns as much of a name from a request as a refusal quotes.
+pub(crate) fn quotable(name: &str) -> &str {
+    &name[..name.floor_char_boundary(MAX_QUOTED_BYTES)]
+}
 
 /// A refused request.
 ///

@@ -11,11 +11,8 @@ use utoipa::ToSchema;
 use crate::messages::{self, Message};
 use crate::openapi::requests;
 use crate::parameters::{Ignored, Parameters};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, quotable};
 use crate::shared::Shared;
-
-/// Longest name that a refusal quotes, in bytes.
-const MAX_QUOTED_BYTES: usize = 64;
 
 /// Members of a request that change nothing. Others do not with a value that says nothing.
 pub(crate) static MEMBERS: LazyLock<Parameters> = LazyLock::new(|| {
@@ -156,9 +153,8 @@ pub struct UnsupportedOption {
 
 impl UnsupportedOption {
     fn new(name: &str) -> Self {
-        let name = &name[..name.floor_char_boundary(MAX_QUOTED_BYTES)];
         Self {
-            name: name.to_owned(),
+            name: quotable(name).to_owned(),
         }
     }
 }

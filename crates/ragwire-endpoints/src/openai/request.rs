@@ -13,11 +13,8 @@ use super::OpenAiRefusal;
 use crate::messages::{self, Message};
 use crate::openapi::requests;
 use crate::parameters::{Ignored, Parameters};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, quotable};
 use crate::shared::Shared;
-
-/// Longest parameter name that a refusal quotes, in bytes.
-const MAX_QUOTED_BYTES: usize = 64;
 
 /// Parameters that change nothing: names for accounting, hints for speed, what the tools of the
 /// client would need, and those with their default value. `seed` only asks for the same answer
@@ -124,7 +121,7 @@ impl UnsupportedParameter {
     /// Quotes at most 64 bytes of the name.
     pub(crate) fn new(name: &str) -> Self {
         Self {
-            name: name[..name.floor_char_boundary(MAX_QUOTED_BYTES)].to_owned(),
+            name: quotable(name).to_owned(),
         }
     }
 }
