@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::identifier::{Identifier, without_number};
-use super::quantity::Quantity;
+use super::quantity::{Quantity, asks_for_price};
 use crate::Library;
 use crate::search::analyzer::Language;
 use crate::search::lexicon::{
     ASKS_FOR_PERSON, ASKS_FOR_REASON, ASKS_FOR_REASON_IN_CHARACTERS, CAPTION_LABELS, COPULAS,
     COPULAS_IN_CHARACTERS, DEFINITION_ENDS_IN_CHARACTERS, DEFINITION_STARTS, DEFINITION_STARTS_IN_CHARACTERS,
-    REASON_PHRASES,
+    PRICE_WORDS, REASON_PHRASES,
 };
 
 /// The fit of [`Quantity`] that counts fully.
@@ -74,6 +74,8 @@ const NO_FORENAMES: [&str; 30] = [
 #[derive(Debug)]
 pub(crate) struct Asked {
     quantity: Quantity,
+    /// Whether a price is asked for, in words for it.
+    price: bool,
     version: bool,
     person: bool,
     /// Whether a reason is asked for.
@@ -109,6 +111,7 @@ impl Asked {
         let identifier = Identifier::of(question).filter(|identifier| !identifier.is(subject));
         Self {
             quantity: Quantity::of(library, question),
+            price: asks_for_price(question) && lower.unicode_words().any(|word| PRICE_WORDS.contains(&word)),
             version: lower.contains("version"),
             person: lower.unicode_words().any(|word| ASKS_FOR_PERSON.contains(&word)),
             figure: lower.unicode_words().any(|word| CAPTION_LABELS.contains(&word)),
@@ -147,6 +150,11 @@ impl Asked {
     /// Returns whether the question asks how many there are of something.
     pub(crate) fn is_count(&self) -> bool {
         matches!(self.quantity, Quantity::Count { is_first: true, .. })
+    }
+
+    /// Returns whether the question asks what something costs, in words for it: `what is the price`.
+    pub(crate) fn is_price(&self) -> bool {
+        self.price
     }
 
     /// Returns whether a figure or table is asked about.

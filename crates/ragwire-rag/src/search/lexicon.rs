@@ -84,11 +84,12 @@ pub(crate) const DURATION_PHRASES: [&str; 17] = [
 ];
 
 /// Phrases of a question that asks what something costs.
-pub(crate) const PRICE_PHRASES: [&str; 24] = [
+pub(crate) const PRICE_PHRASES: [&str; 25] = [
+    "how expensive",
+    "wie teuer",
     "how much does",
     "how much do ",
     "how much is",
-    " cost?",
     "does it cost",
     "price of",
     "what is the price",
@@ -112,10 +113,33 @@ pub(crate) const PRICE_PHRASES: [&str; 24] = [
 ];
 
 /// Words of such a question that an answer with an amount of money need not repeat.
-pub(crate) const PRICE_WORDS: [&str; 21] = [
-    "cost", "costs", "price", "kostet", "kosten", "preis", "teuer", "coûte", "coûtent", "prix", "cuesta",
-    "cuestan", "precio", "costa", "costano", "prezzo", "custa", "custam", "preço", "kost", "prijs",
+pub(crate) const PRICE_WORDS: [&str; 22] = [
+    "expensive",
+    "cost",
+    "costs",
+    "price",
+    "kostet",
+    "kosten",
+    "preis",
+    "teuer",
+    "coûte",
+    "coûtent",
+    "prix",
+    "cuesta",
+    "cuestan",
+    "precio",
+    "costa",
+    "costano",
+    "prezzo",
+    "custa",
+    "custam",
+    "preço",
+    "kost",
+    "prijs",
 ];
+
+/// Words of such a question that say nothing besides: `how much does it cost`, `does it cost money`.
+pub(crate) const PRICE_FILLERS: [&str; 2] = ["much", "money"];
 
 /// Currencies, in lower case.
 pub(crate) const CURRENCIES: [&str; 15] = [
@@ -124,7 +148,10 @@ pub(crate) const CURRENCIES: [&str; 15] = [
 ];
 
 /// What a sentence contains that says that something costs nothing, in lower case.
-pub(crate) const FOR_NOTHING: [&str; 10] = [
+pub(crate) const FOR_NOTHING: [&str; 13] = [
+    "costs nothing",
+    "cost nothing",
+    "costs no money",
     "free of charge",
     "for free",
     "at no cost",

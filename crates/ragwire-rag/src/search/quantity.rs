@@ -8,6 +8,7 @@ use crate::search::lexicon::{
     COUNT_PHRASES, CURRENCIES, DURATION_PHRASES, FOR_NOTHING, NUMBERED_PARTS, PRICE_PHRASES,
     QUANTITY_PHRASES, TIME_UNITS, is_quantity,
 };
+use crate::search::lines::QUESTION_MARKS;
 
 /// Number of words after a number that may name what it counts: `8 parallel attention layers, or
 /// heads`.
@@ -36,7 +37,8 @@ pub(crate) fn without_number_of(question: &str) -> Cow<'_, str> {
 /// Returns whether a question asks what something costs.
 pub(crate) fn asks_for_price(question: &str) -> bool {
     let lower = question.to_lowercase();
-    PRICE_PHRASES.iter().any(|phrase| lower.contains(phrase))
+    let ends_with_cost = lower.trim_end_matches(QUESTION_MARKS).ends_with(" cost");
+    ends_with_cost || PRICE_PHRASES.iter().any(|phrase| lower.contains(phrase))
 }
 
 /// The quantity that a question asks for.
@@ -240,6 +242,8 @@ mod tests {
             ("combien de temps", "Cela prend 3 heures.", COUNTING),
             ("what does a ticket cost?", "It is 29 € a month.", COUNTING),
             ("how much does it cost", "It costs $5.", COUNTING),
+            ("what does a ticket cost", "It is 29 € a month.", COUNTING),
+            ("how expensive is it", "The program costs nothing.", COUNTING),
             ("Was kostet der Kurs?", "Der Kurs ist kostenlos.", COUNTING),
             ("Was kostet der Kurs?", "Für 49 Euro im Monat.", COUNTING),
             ("Was kostet der Kurs?", "Er dauert 3 Wochen.", 1.0),

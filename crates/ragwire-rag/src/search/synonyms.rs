@@ -37,7 +37,7 @@ const GROUPS: [&[&str]; 33] = [
     &["error", "failure", "problem", "issue", "bug", "fault"],
     &["speed", "performance", "throughput"],
     &["fast", "quick", "rapid"],
-    &["price", "cost", "fee"],
+    &["price", "cost", "fee", "expensive"],
     &["picture", "image", "photo", "figure"],
     &["folder", "directory"],
     &["login", "authentication", "authenticate", "password"],

@@ -10,7 +10,7 @@ use crate::search::analyzer::{AskedPair, Language, Run, is_hangul, is_hiragana, 
 use crate::search::asking::{KOREAN_PAIRS, only_asks};
 use crate::search::compounds::MAX_COMPOUNDS;
 use crate::search::lexical::MAX_QUERY_BYTES;
-use crate::search::lexicon::PRICE_WORDS;
+use crate::search::lexicon::{PRICE_FILLERS, PRICE_WORDS};
 use crate::search::quantity::asks_for_price;
 use crate::search::synonyms::{other_words, verb_synonyms};
 
@@ -185,6 +185,9 @@ pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
         }
         for (stem, weight) in spelled {
             let lower = word.to_lowercase().replace('’', "'");
+            if asks_for_price && PRICE_FILLERS.contains(&lower.as_str()) {
+                continue;
+            }
             let is_question_word =
                 only_asks(&lower, first) || (asks_for_price && PRICE_WORDS.contains(&lower.as_str()));
             let verb = match nexts.get(at) {
@@ -461,6 +464,32 @@ mod tests {
         assert_eq!(found, [("dk", true), ("x_z", false)]);
         let hits = library.search("√d_k", 5).unwrap();
         assert_eq!(hits.len(), 1);
+    }
+
+    #[test]
+    fn a_question_for_a_price_needs_one_word_for_it() {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        let parsed = parse(
+            "a.md",
+            b"The tool costs nothing. It saves much money.",
+            &ParseLimits::default(),
+        )
+        .unwrap();
+        library.add("a.md", &parsed).unwrap();
+        for (question, wanted) in [
+            ("how much does it cost", "cost"),
+            ("does it cost money", "cost"),
+            ("how expensive is it", "expensive"),
+        ] {
+            let terms = question_terms(&library, question);
+            let found: Vec<_> = terms
+                .iter()
+                .map(|term| (term.word.as_str(), term.known, term.is_question_word))
+                .collect();
+            assert_eq!(found, [(wanted, true, true)], "{question}");
+        }
+        let terms = question_terms(&library, "does it save much money");
+        assert_eq!(terms.len(), 3, "{terms:?}");
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub(super) struct Candidate {
     pub(super) defines: bool,
     /// Whether its first sentence does, in the language of the question, and not only its heading.
     pub(super) says_what: bool,
-    /// Whether it counts what the question asks to count.
+    /// Whether it counts what the question asks to count, or has the price that it asks for.
     pub(super) counts: bool,
     /// Whether it is the entry of the identifier that is asked about, with all words of the question.
     pub(super) answers_entry: bool,

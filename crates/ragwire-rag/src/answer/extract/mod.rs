@@ -251,8 +251,10 @@ pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Ne
             candidates.extend(read.into_iter().filter(|candidate| candidate.says_what));
         }
     }
-    // What counts other things, or nothing, does not answer how many there are.
-    if candidates.iter().any(|candidate| candidate.counts) {
+    // What counts other things, or nothing, does not answer how many there are, and what has no price not what
+    // something costs.
+    let has_count = candidates.iter().any(|candidate| candidate.counts);
+    if has_count {
         candidates.retain(|candidate| candidate.counts);
     }
     let mut candidates = entries_alone(candidates, hits);
@@ -260,9 +262,10 @@ pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Ne
     candidates.sort_by(|a, b| b.worth.total_cmp(&a.worth));
     let mut quoted = without_repetition(candidates);
     let covered = quoted.iter().map(|quote| quote.coverage).fold(0.0, f32::max);
+    let lacks_price = reader.asked.is_price() && !has_count;
     let verdict = if quoted.is_empty() {
         Verdict::Nothing
-    } else if covered >= reader.answering && unknown.is_empty() {
+    } else if covered >= reader.answering && unknown.is_empty() && !lacks_price {
         Verdict::Answer
     } else {
         quoted.truncate(MAX_CLOSEST);
@@ -429,7 +432,7 @@ impl Reader<'_> {
                 + kind
                 + MEANING_WORTH * meaning;
             let is_defined = self.asked.is_defined_by(self.library, segment.text, language);
-            let counts = self.asked.is_count() && kind >= KIND_WORTH;
+            let counts = (self.asked.is_count() || self.asked.is_price()) && kind >= KIND_WORTH;
             if counts && kinds[from] >= KIND_WORTH {
                 worth += COUNT_FIRST_WORTH;
             }

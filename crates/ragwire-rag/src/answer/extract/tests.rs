@@ -130,6 +130,25 @@ fn a_small_library_answers_too() {
 }
 
 #[test]
+fn what_something_costs_is_answered_by_a_price() {
+    let library = library("tickets.md", b"A ticket costs 3 euros.");
+    let lamps = parse("lamps.md", b"Each lamp costs much time.", &ParseLimits::default()).unwrap();
+    library.add("lamps.md", &lamps).unwrap();
+    for (question, verdict) in [
+        ("what does a ticket cost", Verdict::Answer),
+        ("how much does a ticket cost", Verdict::Answer),
+        ("what does a lamp cost", Verdict::Closest),
+        ("what is the price of a lamp", Verdict::Closest),
+        // No price is asked for.
+        ("which lamp costs time", Verdict::Answer),
+    ] {
+        let hits = library.search(question, 5).unwrap();
+        let found = extract(&library, question, &hits, &Nearness::default());
+        assert_eq!(found.verdict, verdict, "{question}");
+    }
+}
+
+#[test]
 fn how_many_is_answered_by_what_counts_them() {
     let text = "# Songs\n\nRobins sing, and a robin that sings with other robins is a happy robin.\n\n\
         # Pictures\n\nFigure 5: Many robins on a fence. Two such robins are drawn in red.\n\n\
