@@ -114,10 +114,10 @@ impl GraphTraverse {
                 }),
         };
         let (graph, question) = (Arc::clone(&self.graph), question.to_owned());
-        let search = move || -> Result<Subgraph, LimitError> { graph.search_near(&question, &near, &limits) };
-        let found = tokio::task::spawn_blocking(search)
-            .await
-            .map_err(RetrieveError::new)?;
+        let search = move |_: &Library| -> Result<Subgraph, LimitError> {
+            graph.search_near(&question, &near, &limits)
+        };
+        let found = self.library.reading(search).await.map_err(RetrieveError::new)?;
         found.map_err(RetrieveError::new)
     }
 
@@ -144,14 +144,11 @@ impl GraphTraverse {
             rank(&**ranker, question, &mut best).await;
         }
         best.truncate(limits.edge_limit);
-        let library = Arc::clone(&self.library);
-        let look_up = move || -> Result<Traversal, LibraryError> {
-            let chunks = Chunks::of(&library);
+        let look_up = move |library: &Library| -> Result<Traversal, LibraryError> {
+            let chunks = Chunks::of(library);
             chunks.behind(subgraph, best, max_passages)
         };
-        let found = tokio::task::spawn_blocking(look_up)
-            .await
-            .map_err(RetrieveError::new)?;
+        let found = self.library.reading(look_up).await.map_err(RetrieveError::new)?;
         found.map_err(RetrieveError::new)
     }
 }

@@ -120,8 +120,8 @@ impl Retrieve for Lexical {
     ) -> Pin<Box<dyn Future<Output = Result<Vec<Hit>, RetrieveError>> + Send + 'a>> {
         let library = Arc::clone(&self.library);
         Box::pin(async move {
-            let search = move || library.search_in(&request.query, request.limit, &request.filter);
-            tokio::task::spawn_blocking(search)
+            library
+                .reading(move |library| library.search_in(&request.query, request.limit, &request.filter))
                 .await
                 .map_err(RetrieveError::new)?
                 .map_err(RetrieveError::new)

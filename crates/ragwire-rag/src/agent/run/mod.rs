@@ -28,7 +28,7 @@ use crate::search::meaning::Meaning;
 use crate::search::plan::{self, Plan};
 use crate::search::tools::{SearchResults, Tool, ToolError};
 use crate::search::topic::topic;
-use crate::{GeneratedAnswer, Hit, Level, SearchTools, search::rank};
+use crate::{GeneratedAnswer, Hit, Level, Library, SearchTools, search::rank};
 use ragwire::event::{
     CacheMiss, CragAction, CragClass, Mode, RerankResult, RetrievalResult, RetrievalStart, Review, Search,
     Source, ToolCall, ToolResult, Verdict,
@@ -429,9 +429,8 @@ impl Run<'_> {
 
     /// Reads the parent sections of some hits. Hits that are sections are left out.
     async fn parents(&self, hits: &[Hit], which: Vec<usize>) -> Result<Vec<(usize, Hit)>, AnswerError> {
-        let library = Arc::clone(&self.parts.library);
         let chunks: Vec<_> = which.into_iter().map(|at| (at, hits[at].clone())).collect();
-        let parents = move || {
+        let parents = move |library: &Library| {
             let mut wider = Vec::new();
             for (at, hit) in chunks {
                 if hit.chunk.level != Level::Section
@@ -442,9 +441,8 @@ impl Run<'_> {
             }
             Ok(wider)
         };
-        tokio::task::spawn_blocking(parents)
-            .await?
-            .map_err(AnswerError::Library)
+        let found = self.parts.library.reading(parents).await?;
+        found.map_err(AnswerError::Library)
     }
 
     /// Puts the evidence into its final order and cuts it to the budget. If the ranker fails, the

@@ -65,9 +65,9 @@ impl Corpus for LibraryCorpus {
         question: &'a str,
         _: Option<&'a [f32]>,
     ) -> Boxed<'a, bool> {
-        let (library, document_id) = (Arc::clone(&self.library), document_id.to_owned());
-        let wanted: HashSet<String> = library.terms(question).into_iter().collect();
-        let holds = move || -> Result<bool, LibraryError> {
+        let document_id = document_id.to_owned();
+        let wanted: HashSet<String> = self.library.terms(question).into_iter().collect();
+        let holds = move |library: &Library| -> Result<bool, LibraryError> {
             let passages = library.passages(&document_id)?.unwrap_or_default();
             Ok(passages.iter().any(|passage| {
                 let heading = passage.heading.as_deref().unwrap_or_default();
@@ -79,7 +79,7 @@ impl Corpus for LibraryCorpus {
             }))
         };
         Box::pin(async move {
-            let held = tokio::task::spawn_blocking(holds).await;
+            let held = self.library.reading(holds).await;
             held.ok().and_then(Result::ok).unwrap_or(true)
         })
     }

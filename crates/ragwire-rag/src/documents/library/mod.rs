@@ -21,6 +21,7 @@ use crate::search::lexical::{TermCounter, TermVector};
 use crate::{Document, FrontMatter, Parsed};
 use changes::Changes;
 use database::Database;
+use reading::Readers;
 use records::StoredDocument;
 use segments::Lexicon;
 use state::{Held, Shared};
@@ -35,6 +36,7 @@ mod identity;
 mod indexing;
 mod owners;
 mod query;
+mod reading;
 mod records;
 mod resolve;
 mod salvage;
@@ -137,6 +139,7 @@ pub struct Library {
     changes: Changes,
     /// Held while a document is added or removed.
     writer: Mutex<()>,
+    readers: Readers,
     follow_ups: RecentFollowUps,
 }
 
@@ -191,9 +194,11 @@ impl Library {
                 behind.push(held);
             }
         }
+        let shelf = Shelf::Local(database);
         let library = Self {
             limits,
-            shelf: Shelf::Local(database),
+            readers: Readers::of(&shelf),
+            shelf,
             analyzer: Analyzer::default(),
             shared: RwLock::new(shared),
             changes: Changes::default(),

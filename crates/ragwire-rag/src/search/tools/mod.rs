@@ -9,8 +9,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::spawn_blocking;
-
 use crate::models::{Embed, ModelError, Side};
 use crate::search::about::AboutDocument;
 use crate::search::index::other_vectors;
@@ -222,12 +220,12 @@ impl SearchTools {
 
     /// Prefers the document that answers the question before, among those that the filter selects.
     pub(crate) async fn after(mut self, question: String) -> Result<Self, ToolError> {
-        let (library, filter) = (Arc::clone(&self.library), Arc::clone(&self.filter));
-        let search = move || {
+        let filter = Arc::clone(&self.filter);
+        let search = move |library: &Library| {
             let hits = library.search_in(&question, MIN_READ, &filter)?;
-            Ok::<_, LibraryError>(by_relevance(&library, &question, hits, &Known::default()))
+            Ok::<_, LibraryError>(by_relevance(library, &question, hits, &Known::default()))
         };
-        let first = spawn_blocking(search).await??.into_iter().next();
+        let first = self.library.reading(search).await??.into_iter().next();
         self.document_before = first.map(|hit| hit.chunk.document_id);
         Ok(self)
     }
@@ -416,27 +414,27 @@ impl SearchTools {
 
     /// Searches passages by words, and puts those and the nearest ones into one order.
     async fn words_of(&self, query: String, near: Vec<Hit>, limit: usize) -> Result<Vec<Hit>, ToolError> {
-        let (library, filter) = (Arc::clone(&self.library), Arc::clone(&self.filter));
+        let filter = Arc::clone(&self.filter);
         let document_before = self.document_before.clone();
         let topic = self.topic.clone();
-        let search = move || {
+        let search = move |library: &Library| {
             let most = limit.saturating_mul(READ_PER_HIT).max(MIN_READ);
             let mut hits = library.search_in(&query, most, &filter)?;
             let known = Known::of(&near).after(document_before).amid(topic);
             let words: HashSet<String> = hits.iter().map(|hit| hit.chunk.id.clone()).collect();
             let others = near.into_iter().take(limit.max(READ_BY_MEANING));
             hits.extend(others.filter(|hit| !words.contains(&hit.chunk.id)));
-            let mut hits = by_relevance(&library, &query, hits, &known);
+            let mut hits = by_relevance(library, &query, hits, &known);
             // Two copies of a file are one answer.
             let mut texts = HashSet::new();
             hits.retain(|hit| texts.insert(hit.chunk.text.clone()));
-            if let Some(about) = AboutDocument::of(&library, &query) {
-                hits = about.lead(&library, &filter, hits)?;
+            if let Some(about) = AboutDocument::of(library, &query) {
+                hits = about.lead(library, &filter, hits)?;
             }
             hits.truncate(limit);
             Ok::<_, LibraryError>(hits)
         };
-        Ok(spawn_blocking(search).await??)
+        Ok(self.library.reading(search).await??)
     }
 
     /// Returns the best hits of live documents, and of hits with the same key the first. Asks the
@@ -477,8 +475,7 @@ impl SearchTools {
     /// Returns the passages of sentences with the sentences' scores. A sentence whose passage was
     /// removed is dropped.
     async fn passages_of(&self, sentences: Vec<Hit>) -> Result<(Vec<Hit>, Vec<Hit>), ToolError> {
-        let library = Arc::clone(&self.library);
-        let passages = move || {
+        let passages = move |library: &Library| {
             let passage = |sentence: Hit| {
                 let passage = library.parent(&sentence.chunk).transpose()?;
                 Some(passage.map(|passage| {
@@ -491,7 +488,7 @@ impl SearchTools {
                 .filter_map(passage)
                 .collect::<Result<_, LibraryError>>()
         };
-        Ok(spawn_blocking(passages).await??)
+        Ok(self.library.reading(passages).await??)
     }
 }
 

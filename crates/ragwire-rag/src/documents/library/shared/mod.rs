@@ -32,6 +32,7 @@ use tokio::time::Instant;
 
 use super::changes::Changes;
 use super::claim::Work;
+use super::reading::Readers;
 use super::records::StoredDocument;
 use super::state::{Held, Shared};
 use super::{
@@ -120,9 +121,11 @@ impl Library {
             catalogue.remote.prepare().await?;
             catalogue.news(Look::All).await
         })?;
+        let shelf = Shelf::Shared(shelf);
         let library = Arc::new(Self {
             limits,
-            shelf: Shelf::Shared(shelf),
+            readers: Readers::of(&shelf),
+            shelf,
             analyzer: Analyzer::default(),
             shared: RwLock::new(Shared::default()),
             changes: Changes::default(),
