@@ -74,7 +74,7 @@ const NO_FORENAMES: [&str; 30] = [
 #[derive(Debug)]
 pub(crate) struct Asked {
     quantity: Quantity,
-    /// Whether a price is asked for, in words for it.
+    /// Whether an amount of money is asked for.
     price: bool,
     version: bool,
     person: bool,
@@ -111,7 +111,9 @@ impl Asked {
         let identifier = Identifier::of(question).filter(|identifier| !identifier.is(subject));
         Self {
             quantity: Quantity::of(library, question),
-            price: asks_for_price(question) && lower.unicode_words().any(|word| PRICE_WORDS.contains(&word)),
+            price: asks_for_price(question)
+                && lower.unicode_words().any(|word| PRICE_WORDS.contains(&word))
+                && !lower.contains("what do"),
             version: lower.contains("version"),
             person: lower.unicode_words().any(|word| ASKS_FOR_PERSON.contains(&word)),
             figure: lower.unicode_words().any(|word| CAPTION_LABELS.contains(&word)),
@@ -152,7 +154,7 @@ impl Asked {
         matches!(self.quantity, Quantity::Count { is_first: true, .. })
     }
 
-    /// Returns whether the question asks what something costs, in words for it: `what is the price`.
+    /// Returns whether the question asks for an amount of money. `What does a lock cost` may ask for bytes.
     pub(crate) fn is_price(&self) -> bool {
         self.price
     }

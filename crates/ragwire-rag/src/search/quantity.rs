@@ -37,8 +37,12 @@ pub(crate) fn without_number_of(question: &str) -> Cow<'_, str> {
 /// Returns whether a question asks what something costs.
 pub(crate) fn asks_for_price(question: &str) -> bool {
     let lower = question.to_lowercase();
-    let ends_with_cost = lower.trim_end_matches(QUESTION_MARKS).ends_with(" cost");
-    ends_with_cost || PRICE_PHRASES.iter().any(|phrase| lower.contains(phrase))
+    // Not `how do I reduce the cost`.
+    let asks_what_it_costs = ["what do", "what will", "what would", "how much"]
+        .iter()
+        .any(|start| lower.contains(start))
+        && lower.trim_end_matches(QUESTION_MARKS).ends_with(" cost");
+    asks_what_it_costs || PRICE_PHRASES.iter().any(|phrase| lower.contains(phrase))
 }
 
 /// The quantity that a question asks for.
@@ -243,6 +247,7 @@ mod tests {
             ("what does a ticket cost?", "It is 29 € a month.", COUNTING),
             ("how much does it cost", "It costs $5.", COUNTING),
             ("what does a ticket cost", "It is 29 € a month.", COUNTING),
+            ("how do I reduce the cost", "It is 29 € a month.", 0.0),
             ("how expensive is it", "The program costs nothing.", COUNTING),
             ("Was kostet der Kurs?", "Der Kurs ist kostenlos.", COUNTING),
             ("Was kostet der Kurs?", "Für 49 Euro im Monat.", COUNTING),

@@ -251,8 +251,8 @@ pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Ne
             candidates.extend(read.into_iter().filter(|candidate| candidate.says_what));
         }
     }
-    // What counts other things, or nothing, does not answer how many there are, and what has no price not what
-    // something costs.
+    // What counts other things, or nothing, does not answer how many there are. Without an amount of money, it does not
+    // answer what something costs.
     let has_count = candidates.iter().any(|candidate| candidate.counts);
     if has_count {
         candidates.retain(|candidate| candidate.counts);

@@ -38,7 +38,7 @@ impl Library {
     ///
     /// # Cancel safety
     ///
-    /// A future that is dropped while it waits for its place reads nothing. Work that has begun goes on, and keeps its
+    /// A future that is dropped while it waits for its place reads nothing. Work that has begun continues, and keeps its
     /// place until it has ended.
     pub(crate) async fn reading<T: Send + 'static>(
         self: &Arc<Self>,
@@ -61,6 +61,8 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
+
+    use futures_util::FutureExt;
 
     use super::*;
     use crate::LibraryLimits;
@@ -101,7 +103,7 @@ mod tests {
         let places = library.readers.0.available_permits();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let mut read = Box::pin(library.reading(move |_| ended.recv()));
-        assert!(futures_util::poll!(&mut read).is_pending());
+        assert!((&mut read).now_or_never().is_none());
         drop(read);
         assert_eq!(library.readers.0.available_permits(), places - 1);
         end.send(()).unwrap();
