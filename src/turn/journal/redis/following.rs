@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::keys::{self, MAX_LIFE, PRODUCER};
-use super::mirror::{Mirror, MissingFrame};
+use super::mirror::{Mirror, MissingFrame, Silence};
 use super::store::Store;
 use super::subscriber;
 use super::turn_state::{Entry, TurnState};
@@ -122,7 +122,7 @@ impl Store {
             filling: Arc::default(),
             check_at: Instant::now() + turn.lease.unwrap_or_default(),
             kept_until: None,
-            silent_since: None,
+            silence: None,
         };
         subscriptions.mirrors.insert(turn.id, mirror.clone());
         Ok((mirror, log))
@@ -170,7 +170,7 @@ impl Store {
         };
         if let Some(mirror) = self.lock().mirrors.get_mut(&id) {
             mirror.check_at = check_at;
-            mirror.silent_since = None;
+            mirror.silence = None;
         }
     }
 
@@ -202,28 +202,43 @@ impl Store {
             }
             Err(CatchUpError::Unreachable) => return self.check_again(id, self.options.lease / 3, None),
         }
-        let now = Instant::now();
-        match (turn.lease, mirror.silent_since) {
+        match turn.lease {
             // The end has the index of a frame that reached the readers and was lost before the
             // server acknowledged it.
             _ if turn.is_finished && !log.has_ended() => self.end_mirror(id, lost()),
             _ if turn.is_finished => self.check_again(id, Duration::ZERO, None),
-            (Some(lease), _) => self.check_again(id, lease, None),
-            (None, Some(since)) if now.duration_since(since) >= self.options.lease_grace() => {
-                match self.fence(&turn).await {
-                    // The end arrives like any other frame.
-                    Ok(()) => self.check_again(id, Duration::ZERO, Some(since)),
-                    // A server that is full or read-only answers and accepts no write, so no host
-                    // can end the turn.
-                    Err(Unreachable) => self.end_mirror(id, unavailable()),
-                }
+            // A renewed lease ends the silence.
+            Some(lease) => self.check_again(id, lease, None),
+            None => self.check_silence(&turn, mirror.silence).await,
+        }
+    }
+
+    /// Ends a turn whose host has had no lease during its grace period, in which the server has
+    /// accepted writes. While the server refuses them, the readers wait for the retry time.
+    async fn check_silence(&self, turn: &TurnState, silence: Option<Silence>) {
+        let grace = self.options.lease_grace();
+        let is_due = matches!(silence, Some(Silence::OfHost(since)) if since.elapsed() >= grace);
+        let written = if is_due {
+            self.fence(turn).await
+        } else {
+            subscriber::mark(self, turn.id).await
+        };
+        let (id, now, wait) = (turn.id, Instant::now(), grace.min(self.options.lease / 3));
+        match (written, silence) {
+            // The end arrives like any other frame.
+            (Ok(()), _) if is_due => self.check_again(id, Duration::ZERO, silence),
+            (Ok(()), Some(Silence::OfHost(_))) => self.check_again(id, wait, silence),
+            (Ok(()), Some(Silence::OfServer(_)) | None) => {
+                self.check_again(id, wait, Some(Silence::OfHost(now)));
             }
-            // A renewed lease in between ends the silence.
-            (None, since) => self.check_again(
-                id,
-                self.options.lease_grace().min(self.options.lease / 3),
-                since.or(Some(now)),
-            ),
+            (Err(error), _) if self.link.should_give_up(&error) => self.end_mirror(id, unavailable()),
+            (Err(_), Some(Silence::OfServer(since))) if now.duration_since(since) >= self.options.retry => {
+                self.end_mirror(id, unavailable());
+            }
+            (Err(_), Some(Silence::OfServer(_))) => self.check_again(id, wait, silence),
+            (Err(_), Some(Silence::OfHost(_)) | None) => {
+                self.check_again(id, wait, Some(Silence::OfServer(now)));
+            }
         }
     }
 
@@ -247,10 +262,10 @@ impl Store {
         }
     }
 
-    fn check_again(&self, id: TurnId, wait: Duration, silent_since: Option<Instant>) {
+    fn check_again(&self, id: TurnId, wait: Duration, silence: Option<Silence>) {
         if let Some(mirror) = self.lock().mirrors.get_mut(&id) {
             mirror.check_at = after(Instant::now(), wait);
-            mirror.silent_since = silent_since;
+            mirror.silence = silence;
         }
     }
 }

@@ -27,8 +27,18 @@ pub(super) struct Mirror {
     pub(super) check_at: Instant,
     /// For a finished turn, the time for which its frames are stored for readers that are behind.
     pub(super) kept_until: Option<Instant>,
-    /// The time since when the host has had no lease although the server answers.
-    pub(super) silent_since: Option<Instant>,
+    /// What has been seen since the host's lease expired; `None` while it has one.
+    pub(super) silence: Option<Silence>,
+}
+
+/// The host of a turn has no lease, and the server answers. A host cannot renew its lease while the
+/// server refuses writes, so only the time in which it accepts them shows whether the host has died.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Silence {
+    /// The host is silent: the server has accepted writes since then.
+    OfHost(Instant),
+    /// The server has refused writes since then.
+    OfServer(Instant),
 }
 
 /// A frame is missing from the stream.

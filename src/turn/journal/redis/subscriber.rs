@@ -57,6 +57,14 @@ pub(super) async fn wake(store: &Store, id: TurnId) {
     let _ = store.link.request_once::<()>(Request::Commands(&pipeline)).await;
 }
 
+/// Renews the mark of a turn that has readers here, once. The error shows that the server accepts no
+/// writes.
+pub(super) async fn mark(store: &Store, id: TurnId) -> RedisResult<()> {
+    let mut pipeline = redis::pipe();
+    mark_as_read(&mut pipeline, store, id);
+    store.link.request_once(Request::Commands(&pipeline)).await
+}
+
 /// Records that the turn has readers here, so that its host does not stop it for lack of readers.
 fn mark_as_read(pipeline: &mut redis::Pipeline, store: &Store, id: TurnId) {
     let key = store.keys(id).readers;
@@ -129,9 +137,10 @@ impl RedisSubscriber {
                 Ok((reply, mut blocking)) => {
                     store.link.record_success();
                     dispatch(&store, &read, reply.unwrap_or_default(), &mut blocking).await;
-                    if marked_at.elapsed() >= store.options.lease / 4 {
+                    if marked_at.elapsed() >= store.options.lease / 4
+                        && mark_all_as_read(&store, &mut blocking).await
+                    {
                         marked_at = Instant::now();
-                        mark_all_as_read(&store, &mut blocking).await;
                     }
                     check_silent_turns(&store).await;
                     connection = Some(blocking);
@@ -264,22 +273,20 @@ async fn dispatch(
     }
 }
 
-/// Records which turns have readers here.
-async fn mark_all_as_read(store: &Store, connection: &mut MultiplexedConnection) {
+/// Records which turns have readers here. Returns whether the server accepted that; otherwise it is tried
+/// again after the next blocking read.
+async fn mark_all_as_read(store: &Store, connection: &mut MultiplexedConnection) -> bool {
     let mut pipeline = redis::pipe();
     for (id, mirror) in &store.lock().mirrors {
         if mirror.awaited_index().is_some() {
             mark_as_read(&mut pipeline, store, *id);
         }
     }
-    if !pipeline.is_empty() {
-        // If this fails, the marks are renewed again before they expire.
-        let _ = timeout(
-            store.options.response_timeout,
-            pipeline.query_async::<()>(connection),
-        )
-        .await;
+    if pipeline.is_empty() {
+        return true;
     }
+    let marking = pipeline.query_async::<()>(connection);
+    matches!(timeout(store.options.response_timeout, marking).await, Ok(Ok(())))
 }
 
 /// Checks the turns that have been silent for long.

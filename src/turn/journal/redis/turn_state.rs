@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis::Script;
+use redis::{RedisResult, Script};
 
 use super::keys::{self, PRODUCER, millis};
 use super::store::Store;
@@ -70,8 +70,9 @@ impl Store {
         Ok(TurnState::parse(id, &reply))
     }
 
-    /// Ends a turn whose host has died, unless another host has ended it or its lease is back.
-    pub(super) async fn fence(&self, turn: &TurnState) -> Result<(), Unreachable> {
+    /// Ends a turn whose host has died, unless another host has ended it or its lease is back. It is sent
+    /// once: when a server accepts writes again, the turn's own host has to be first.
+    pub(super) async fn fence(&self, turn: &TurnState) -> RedisResult<()> {
         let keys = self.keys(turn.id);
         let end = Record::frame(Frame::End(End::failed(interrupted())));
         let script: &Script = &keys::FENCE;
@@ -84,7 +85,7 @@ impl Store {
             .arg(turn.next)
             .arg(&end.to_line(turn.next)[..])
             .arg(millis(self.running_ttl()));
-        let fenced: u64 = self.link.request(Request::Script(&script)).await?;
+        let fenced: u64 = self.link.request_once(Request::Script(&script)).await?;
         if fenced == 1 {
             tracing::warn!(id = %turn.id.short(), "the host of a turn has died");
         }

@@ -112,6 +112,7 @@ impl Writer {
     /// Appends frames, and renews the lease if it is time; an empty batch only renews the lease. After
     /// an error this writer has lost the turn, and the failure is the end for its readers.
     pub(in crate::turn::journal) async fn append(&mut self, batch: &[Record]) -> Result<(), Failure> {
+        let begun = Instant::now();
         let base = self.entries.base();
         for record in batch {
             self.entries.push(record.clone(), record.bytes());
@@ -151,11 +152,16 @@ impl Writer {
             }
         };
         // On the heap, because most appends end before this.
-        Box::pin(self.conclude(append, reply)).await
+        Box::pin(self.conclude(append, reply, begun)).await
     }
 
     /// Concludes an append by the script, whose reply may be known.
-    async fn conclude(&mut self, mut append: Append<'_>, reply: Option<ScriptReply>) -> Result<(), Failure> {
+    async fn conclude(
+        &mut self,
+        mut append: Append<'_>,
+        reply: Option<ScriptReply>,
+        begun: Instant,
+    ) -> Result<(), Failure> {
         let (mut status, mut readers_ms) = match reply {
             Some(reply) => reply,
             None => self.append_alone(&append).await?,
@@ -179,7 +185,11 @@ impl Writer {
             self.refresh_at = self.asked_at + options.lease_ttl() / 3;
             // Negative if no other host has a reader.
             let readers = u64::try_from(readers_ms).ok().map(Duration::from_millis);
-            self.remote_readers_until = readers.map(|time| self.asked_at + time.min(options.lease));
+            let until = readers.map(|time| self.asked_at + time.min(options.lease));
+            // A mark that expired during this append could not be renewed while the server accepted
+            // nothing. Its host renews it within a lease.
+            let missed = self.remote_readers_until.is_some_and(|until| until >= begun);
+            self.remote_readers_until = until.or_else(|| missed.then(|| self.asked_at + options.lease));
         }
         Ok(())
     }

@@ -179,8 +179,14 @@ async fn judge_turn(world: &World, turn: &Written, id: TurnId, report: &mut Repo
     let interrupted = End::Failed("interrupted".to_owned());
     let is_lost = verdict.notices.iter().any(|(_, notice)| *notice == Notice::Lost);
     assert!(!is_lost || end == interrupted, "frames are lost\n{}", context());
-    if plan.faults == Faults::None && !turn.is_stopped && !plan.evicts() {
+    let ends_by_itself = match plan.faults {
         // Some reader is always there or comes back soon, so nothing but the writer ends the turn.
+        Faults::None => true,
+        // The marks of readers on other hosts are not renewed meanwhile.
+        Faults::Refusals => true,
+        Faults::Durable | Faults::Losses => false,
+    };
+    if ends_by_itself && !turn.is_stopped && !plan.evicts() {
         assert_eq!(Some(&end), turn.end.as_ref(), "{}", context());
     }
     match &turn.end {
@@ -238,7 +244,8 @@ fn allowed(plan: &Plan) -> Vec<Notice> {
     if plan.expires() {
         allowed.push(Notice::Unknown);
     }
-    if plan.faults != Faults::None {
+    // A server that refuses writes for a moment still answers readers, and loses nothing.
+    if matches!(plan.faults, Faults::Durable | Faults::Losses) {
         // `judge_turn` checks that a loss is explained: another host has ended the turn.
         allowed.extend([Notice::Unavailable, Notice::Lost]);
     }

@@ -11,6 +11,9 @@ use super::world::{Faults, Report, World};
 
 /// How long faults happen.
 const FAULTS: Duration = Duration::from_secs(9);
+/// Between two times at which the server refuses writes, every host gets one accepted: it is longer than
+/// the longest pause between two attempts.
+const ACCEPTING: Duration = Duration::from_millis(800);
 /// The delay of one direction in a slow network: two of them are longer than the client waits.
 const SLOW: Duration = Duration::from_millis(600);
 
@@ -23,17 +26,24 @@ pub(super) async fn run(world: &Arc<World>, random: &mut Seed, report: &mut Repo
             random.between(Duration::from_millis(50), Duration::from_millis(1500)),
         )
         .await;
-        if world.plan.faults == Faults::None {
-            continue;
-        }
         let network = &world.network;
+        match world.plan.faults {
+            Faults::None => continue,
+            Faults::Refusals => {
+                pause(world, ACCEPTING).await;
+                let time = random.between(Duration::from_millis(50), world.plan.retry);
+                refuse_writes(world, time, report).await;
+                continue;
+            }
+            Faults::Durable | Faults::Losses => {}
+        }
         let host = random.below(world.plan.hosts as u64) as usize;
         // Shorter than a lease, or longer than a lease and the retries together.
         let time = random.between(Duration::from_millis(50), world.plan.lease + world.plan.retry);
         if world.plan.faults == Faults::Losses && before.is_none() {
             before = Some(network.server(|server| server.clone()));
         }
-        match random.below(12) {
+        match random.below(14) {
             0..=3 => network.break_connections(Some(host)),
             4 | 5 => {
                 report.partitions += 1;
@@ -59,6 +69,7 @@ pub(super) async fn run(world: &Arc<World>, random: &mut Seed, report: &mut Repo
                 network.start_server();
             }
             10 => network.server(|server| server.scripts.clear()),
+            11 | 12 => refuse_writes(world, time, report).await,
             _ => {
                 // At least one host lives on.
                 if world.lock().dead.len() + 1 < world.plan.hosts && world.is_alive(host) {
@@ -68,6 +79,14 @@ pub(super) async fn run(world: &Arc<World>, random: &mut Seed, report: &mut Repo
             }
         }
     }
+}
+
+/// Lets the server refuse writes for some time.
+async fn refuse_writes(world: &World, time: Duration, report: &mut Report) {
+    report.refusals += 1;
+    world.network.server(|server| server.is_read_only = true);
+    pause(world, time).await;
+    world.network.server(|server| server.is_read_only = false);
 }
 
 /// Ends a partition. Connections continue, or break.

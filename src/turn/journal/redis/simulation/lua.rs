@@ -13,7 +13,8 @@ thread_local! {
     static COMPILED: RefCell<HashMap<String, Function>> = RefCell::default();
 }
 
-/// Runs a script, whose commands `execute` answers. The error is an error reply.
+/// Runs a script, whose commands `execute` answers. The error is an error reply: that of the command
+/// that ended the script, as in Redis 7.
 pub(super) fn run(
     hash: &str,
     source: &str,
@@ -21,7 +22,8 @@ pub(super) fn run(
     args: &[Bytes],
     mut execute: impl FnMut(&[Bytes]) -> Reply,
 ) -> Result<Reply, String> {
-    LUA.with(|lua| {
+    let mut refused = None;
+    let result = LUA.with(|lua| {
         let mut run = || -> mlua::Result<Reply> {
             let known = COMPILED.with_borrow(|compiled| compiled.get(hash).cloned());
             let script = match known {
@@ -42,7 +44,11 @@ pub(super) fn run(
             lua.scope(|scope| {
                 let call = scope.create_function_mut(|lua, words: mlua::Variadic<mlua::LuaString>| {
                     let words: Vec<Bytes> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
-                    to_lua(lua, execute(&words))
+                    let reply = execute(&words);
+                    if let Reply::Error(error) = &reply {
+                        refused = Some(error.clone());
+                    }
+                    to_lua(lua, reply)
                 })?;
                 let redis = lua.create_table()?;
                 redis.set("call", call)?;
@@ -51,7 +57,8 @@ pub(super) fn run(
             })
         };
         run().map_err(|error| format!("ERR {}", error.to_string().replace(['\r', '\n'], " ")))
-    })
+    });
+    result.map_err(|error| refused.unwrap_or(error))
 }
 
 fn to_lua(lua: &Lua, reply: Reply) -> mlua::Result<Value> {

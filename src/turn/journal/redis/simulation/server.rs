@@ -45,6 +45,8 @@ pub(super) struct Server {
     keys: BTreeMap<Bytes, Stored>,
     /// The loaded scripts by their SHA-1.
     pub(super) scripts: BTreeMap<String, String>,
+    /// Whether it answers reads and refuses writes, as a replica does.
+    pub(super) is_read_only: bool,
     started: Instant,
 }
 
@@ -53,6 +55,7 @@ impl Server {
         Self {
             keys: BTreeMap::new(),
             scripts: BTreeMap::new(),
+            is_read_only: false,
             started: now,
         }
     }
@@ -117,6 +120,9 @@ impl Server {
     }
 
     fn run(&mut self, now: Instant, name: &str, args: &[Bytes]) -> Result<Reply, String> {
+        if self.is_read_only && WRITES.contains(&name) {
+            return Err("READONLY You can't write against a read only replica.".to_owned());
+        }
         let key = args.first().cloned().unwrap_or_default();
         Ok(match name {
             "CLIENT" => Reply::Ok,
@@ -298,6 +304,9 @@ impl Server {
         })
     }
 }
+
+/// The commands that change data.
+const WRITES: [&str; 6] = ["DEL", "HSET", "PEXPIRE", "SET", "XADD", "XTRIM"];
 
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 

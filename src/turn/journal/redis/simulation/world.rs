@@ -39,6 +39,9 @@ pub(super) struct Plan {
 pub(super) enum Faults {
     /// Delays only: each turn has the end that its writer gives it.
     None,
+    /// The server refuses writes, each time for less than the retry time: as without faults, each turn
+    /// has the end that its writer gives it.
+    Refusals,
     /// Everything except the loss of acknowledged writes.
     Durable,
     /// The server also loses its last writes when it restarts.
@@ -59,6 +62,7 @@ impl Plan {
         let mut random = Seed::new(seed);
         let faults = match seed % 8 {
             0 | 1 => Faults::None,
+            2 => Faults::Refusals,
             7 => Faults::Losses,
             _ => Faults::Durable,
         };
@@ -134,6 +138,7 @@ pub(super) struct Report {
     pub(super) partitions: u64,
     pub(super) crashes: u64,
     pub(super) restarts: u64,
+    pub(super) refusals: u64,
     pub(super) late_requests: u64,
     pub(super) lost_requests: u64,
     pub(super) lost_replies: u64,
@@ -155,6 +160,7 @@ impl Report {
         self.partitions += other.partitions;
         self.crashes += other.crashes;
         self.restarts += other.restarts;
+        self.refusals += other.refusals;
         self.late_requests += other.late_requests;
         self.lost_requests += other.lost_requests;
         self.lost_replies += other.lost_replies;
@@ -180,6 +186,7 @@ impl Report {
             self.partitions,
             self.crashes,
             self.restarts,
+            self.refusals,
             self.late_requests,
             self.lost_requests,
             self.lost_replies,
