@@ -2,15 +2,18 @@
 //! when it returns; a crash loses at most the change in progress.
 //!
 //! SQLite does not check the content of its pages, so each record has a digest. The database blocks,
-//! so every operation runs on a thread that may block.
+//! so every operation runs on the file's own thread ([`worker`]).
+
+mod worker;
 
 use std::fs::File as Disk;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, TransactionBehavior};
 use sha2::{Digest, Sha256};
 
+use self::worker::Worker;
 use super::{Backend, Operation, Stored};
 use crate::session::clock::Clock;
 use crate::session::key::Key;
@@ -26,7 +29,7 @@ const CACHE_KIB: u32 = 8 * 1024;
 const LOG_BYTES: u32 = 4 * 1024 * 1024;
 /// Most expired sessions that one change drops, so that a question does not wait for a large
 /// cleanup.
-const MAX_DROPPED: i64 = 64;
+const MAX_DROPPED: usize = 64;
 /// Bytes of the digest of a record. It finds damage; it does not withstand forgery.
 const DIGEST_BYTES: usize = 8;
 
@@ -42,9 +45,9 @@ INSERT INTO meta VALUES ('last', 0);
 
 impl Sessions {
     /// Stores sessions in the file `path`, which is created if it does not exist. Each change is on
-    /// the disk before it returns. While the file is open, its log is beside it (`-wal`). Dropping the
-    /// last clone closes both; there is nothing to flush. Opening reads and checks the whole file,
-    /// which takes longer the larger it is.
+    /// the disk before it returns. While the file is open, its log is beside it (`-wal`), and one thread
+    /// works on both. Dropping the last clone waits for the change in progress and closes them; there is
+    /// nothing to flush. Opening reads and checks the whole file, which takes longer the larger it is.
     ///
     /// # Errors
     ///
@@ -61,54 +64,43 @@ impl Sessions {
         clock: Clock,
     ) -> Result<Self, SessionError> {
         let path = path.to_owned();
-        let file = blocking(move || SessionFile::open(&path, limits, clock)).await?;
-        Ok(Self::new(limits, File(Arc::new(file))))
+        let worker = Worker::start(move || SessionFile::open(&path, limits, clock)).await?;
+        Ok(Self::new(limits, Arc::new(worker)))
     }
 }
 
-/// The open file, shared with the threads that work on it.
-struct File(Arc<SessionFile>);
-
-impl Backend for File {
+/// In an `Arc`, so that a test can change what the file may do.
+impl Backend for Arc<Worker> {
     fn name(&self) -> &'static str {
         "file"
     }
 
     fn load<'a>(&'a self, key: &'a Key) -> Operation<'a, Option<Stored>> {
-        let (file, key) = (Arc::clone(&self.0), key.clone());
-        Box::pin(blocking(move || file.load(&key)))
+        let key = key.clone();
+        Box::pin(self.run(move |file| file.load(&key)))
     }
 
     fn swap<'a>(&'a self, key: &'a Key, from: Option<u64>, bytes: Vec<u8>) -> Operation<'a, Option<u64>> {
-        let (file, key) = (Arc::clone(&self.0), key.clone());
-        Box::pin(blocking(move || file.swap(&key, from, &bytes)))
+        let key = key.clone();
+        Box::pin(self.run(move |file| file.swap(&key, from, &bytes)))
     }
 
     fn remove<'a>(&'a self, key: &'a Key) -> Operation<'a, bool> {
-        let (file, key) = (Arc::clone(&self.0), key.clone());
-        Box::pin(blocking(move || file.remove(&key)))
+        let key = key.clone();
+        Box::pin(self.run(move |file| file.remove(&key)))
     }
 
     fn list<'a>(&'a self, owner: &'a str, limit: usize) -> Operation<'a, Vec<(String, Stored)>> {
-        let (file, owner) = (Arc::clone(&self.0), owner.to_owned());
-        Box::pin(blocking(move || file.list(&owner, limit)))
+        let owner = owner.to_owned();
+        Box::pin(self.run(move |file| file.list(&owner, limit)))
     }
 
     fn sweep(&self) -> Operation<'_, usize> {
-        let file = Arc::clone(&self.0);
-        Box::pin(blocking(move || file.sweep()))
-    }
-}
-
-/// Runs `work` on a thread that may block: disks are slow, and the threads of the runtime drive
-/// streams.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, SessionError> + Send + 'static,
-) -> Result<T, SessionError> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        // The runtime shuts down: like a disk that does not answer any more.
-        Err(error) => Err(SessionError::Storage(error.into())),
+        Box::pin(async {
+            // Questions change their sessions between two of these.
+            while self.run(SessionFile::drop_some).await? == MAX_DROPPED {}
+            self.run(|file| Ok(file.count)).await
+        })
     }
 }
 
@@ -116,11 +108,7 @@ async fn blocking<T: Send + 'static>(
 struct SessionFile {
     limits: SessionLimits,
     clock: Clock,
-    open: Mutex<OpenFile>,
-}
-
-/// One connection, which has the file for itself.
-struct OpenFile {
+    /// It has the file for itself.
     connection: Connection,
     /// The number of rows, which SQLite would have to count.
     count: usize,
@@ -136,13 +124,13 @@ impl SessionFile {
         Ok(Self {
             limits,
             clock,
-            open: Mutex::new(OpenFile { connection, count }),
+            connection,
+            count,
         })
     }
 
     fn load(&self, key: &Key) -> Result<Option<Stored>, SessionError> {
-        let open = self.lock();
-        let mut found = open
+        let mut found = self
             .connection
             .prepare("SELECT stamp, value, digest FROM sessions WHERE owner = ?1 AND id = ?2")?;
         let stored = found
@@ -154,23 +142,22 @@ impl SessionFile {
         Ok(stored.filter(|stored| stored.stamp >= self.oldest()))
     }
 
-    fn swap(&self, key: &Key, from: Option<u64>, bytes: &[u8]) -> Result<Option<u64>, SessionError> {
-        let mut open = self.lock();
-        let mut count = open.count;
-        let change = open.begin()?;
+    fn swap(&mut self, key: &Key, from: Option<u64>, bytes: &[u8]) -> Result<Option<u64>, SessionError> {
+        let (oldest, mut count) = (self.oldest(), self.count);
+        let change = begin(&mut self.connection)?;
         let found = change
             .prepare("SELECT stamp FROM sessions WHERE owner = ?1 AND id = ?2")?
             .query_row((&*key.owner, &*key.id), |row| row.get::<_, i64>(0))
             .optional()?;
         // An expired session does not exist for any reader; it is replaced.
-        let current = found.map(from_row).filter(|stamp| *stamp >= self.oldest());
+        let current = found.map(from_row).filter(|stamp| *stamp >= oldest);
         if current != from {
             return Ok(None);
         }
         if let Some(stamp) = found {
             count -= delete(&change, stamp)?;
         }
-        count -= drop_before(&change, self.oldest())?;
+        count -= drop_before(&change, oldest)?;
         let last: i64 = change
             .prepare("SELECT value FROM meta WHERE name = 'last'")?
             .query_row([], |row| row.get(0))?;
@@ -196,13 +183,12 @@ impl SessionFile {
                 .execute([to_row((count - self.limits.max_sessions) as u64)])?;
         }
         change.commit()?;
-        open.count = count;
+        self.count = count;
         Ok(Some(stamp))
     }
 
-    fn remove(&self, key: &Key) -> Result<bool, SessionError> {
-        let mut open = self.lock();
-        let change = open.begin()?;
+    fn remove(&mut self, key: &Key) -> Result<bool, SessionError> {
+        let change = begin(&mut self.connection)?;
         let found = change
             .prepare("SELECT stamp FROM sessions WHERE owner = ?1 AND id = ?2")?
             .query_row((&*key.owner, &*key.id), |row| row.get::<_, i64>(0))
@@ -212,14 +198,13 @@ impl SessionFile {
         };
         let removed = delete(&change, stamp)?;
         change.commit()?;
-        open.count -= removed;
+        self.count -= removed;
         Ok(from_row(stamp) >= self.oldest())
     }
 
     fn list(&self, owner: &str, limit: usize) -> Result<Vec<(String, Stored)>, SessionError> {
-        let open = self.lock();
         // The sessions of an owner are sorted without their values, which may be large.
-        let mut select = open.connection.prepare(
+        let mut select = self.connection.prepare(
             "SELECT stamp, value, digest, id FROM sessions WHERE stamp IN (
                 SELECT stamp FROM sessions WHERE owner = ?1 AND stamp >= ?2 ORDER BY stamp DESC LIMIT ?3
             ) ORDER BY stamp DESC",
@@ -234,36 +219,25 @@ impl SessionFile {
         Ok(listed)
     }
 
-    fn sweep(&self) -> Result<usize, SessionError> {
-        loop {
-            // A question may change its session between two batches.
-            let mut open = self.lock();
-            let change = open.begin()?;
-            let dropped = drop_before(&change, self.oldest())?;
-            change.commit()?;
-            open.count -= dropped;
-            if (dropped as i64) < MAX_DROPPED {
-                return Ok(open.count);
-            }
-        }
+    /// Drops the oldest expired sessions, at most [`MAX_DROPPED`], and returns how many.
+    fn drop_some(&mut self) -> Result<usize, SessionError> {
+        let oldest = self.oldest();
+        let change = begin(&mut self.connection)?;
+        let dropped = drop_before(&change, oldest)?;
+        change.commit()?;
+        self.count -= dropped;
+        Ok(dropped)
     }
 
     /// Returns the stamp before which a session has expired.
     fn oldest(&self) -> u64 {
         self.limits.oldest(self.clock.now())
     }
-
-    fn lock(&self) -> MutexGuard<'_, OpenFile> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-impl OpenFile {
-    /// Begins a change. Unless it is committed, nothing changes.
-    fn begin(&mut self) -> Result<Transaction<'_>, SessionError> {
-        let behavior = TransactionBehavior::Immediate;
-        Ok(self.connection.transaction_with_behavior(behavior)?)
-    }
+/// Begins a change. Unless it is committed, nothing changes.
+fn begin(connection: &mut Connection) -> Result<Transaction<'_>, SessionError> {
+    Ok(connection.transaction_with_behavior(TransactionBehavior::Immediate)?)
 }
 
 /// Creates the file under another name first: an empty file is thus always a damaged one.
@@ -369,7 +343,7 @@ fn drop_before(change: &Transaction<'_>, oldest: u64) -> Result<usize, SessionEr
     let mut delete = change.prepare(
         "DELETE FROM sessions WHERE stamp IN (SELECT stamp FROM sessions WHERE stamp < ?1 ORDER BY stamp LIMIT ?2)",
     )?;
-    Ok(delete.execute((to_row(oldest), MAX_DROPPED))?)
+    Ok(delete.execute((to_row(oldest), MAX_DROPPED as i64))?)
 }
 
 /// SQLite's integers have a sign. A stamp reaches their end in the year 294,247.

@@ -8,11 +8,13 @@ async fn a_full_disk_refuses_changes_and_everything_works_once_there_is_room() {
     let folder = tempfile::tempdir().unwrap();
     let limits = SessionLimits::default();
     let path = folder.path().join("sessions.db");
-    let file = Arc::new(SessionFile::open(&path, limits, Clock::default()).unwrap());
-    let sessions = Sessions::new(limits, File(Arc::clone(&file)));
-    let set_pages = |pages: u32| {
+    let open = move || SessionFile::open(&path, limits, Clock::default());
+    let worker = Arc::new(Worker::start(open).await.unwrap());
+    let sessions = Sessions::new(limits, Arc::clone(&worker));
+    let set_pages = async |pages: u32| {
         let sql = format!("PRAGMA max_page_count = {pages}");
-        file.lock().connection.query_row(&sql, [], |_| Ok(())).unwrap();
+        let set = worker.run(move |file| Ok(file.connection.query_row(&sql, [], |_| Ok(()))?));
+        set.await.unwrap();
     };
     let append = async |text: &str| {
         let appended = sessions.append("o", "s", Role::User, text).await;
@@ -23,12 +25,12 @@ async fn a_full_disk_refuses_changes_and_everything_works_once_there_is_room() {
     sessions.get_or_begin("o", "s").await.unwrap();
     assert_eq!(append("one").await, Ok(()));
     for _ in 0..2 {
-        set_pages(1);
+        set_pages(1).await;
         for _ in 0..3 {
             assert_eq!(append(&long).await, Err("sessions_no_space"));
             assert!(sessions.is_out_of_space());
         }
-        set_pages(u32::MAX);
+        set_pages(u32::MAX).await;
         assert_eq!(append("three").await, Ok(()));
         assert!(!sessions.is_out_of_space());
     }
