@@ -182,8 +182,7 @@ async fn judge_turn(world: &World, turn: &Written, id: TurnId, report: &mut Repo
     let ends_by_itself = match plan.faults {
         // Some reader is always there or comes back soon, so nothing but the writer ends the turn.
         Faults::None => true,
-        // The marks of readers on other hosts are not renewed meanwhile.
-        Faults::Refusals => true,
+        Faults::Refusals => !turn.is_stop_sent,
         Faults::Durable | Faults::Losses => false,
     };
     if ends_by_itself && !turn.is_stopped && !plan.evicts() {

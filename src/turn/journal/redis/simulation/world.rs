@@ -119,6 +119,8 @@ pub(super) struct Written {
     pub(super) end: Option<End>,
     /// Whether a stop was accepted.
     pub(super) is_stopped: bool,
+    /// Whether a stop was tried. Where replies are lost, it may have stopped the turn anyway.
+    pub(super) is_stop_sent: bool,
     pub(super) ends_without_readers: bool,
     pub(super) histories: Vec<History>,
 }
@@ -482,6 +484,7 @@ impl World {
         let Some(id) = self.id(turn).await else {
             return;
         };
+        self.lock().written[turn].is_stop_sent = true;
         for _ in 0..4 {
             let host = self.living_host(&mut random);
             match self.unless_dead(host, self.hosts[host].stop(id, OWNER)).await {
