@@ -192,10 +192,15 @@ fn damage_is_an_error_and_never_an_empty_library() {
             for document in library.list() {
                 library.passages(&document.id)?;
             }
-            Ok(hits)
+            Ok((hits, library.check()))
         });
         match looked {
-            Ok(hits) => {
+            // A term that is damaged is not found any more.
+            Ok((hits, Err(found))) if hits.len() < whole.len() => {
+                assert_eq!(found.code(), "library_damaged");
+                reported += 1;
+            }
+            Ok((hits, _)) => {
                 assert_eq!(hits.len(), whole.len(), "either whole or an error");
                 harmless += 1;
             }
@@ -208,6 +213,25 @@ fn damage_is_an_error_and_never_an_empty_library() {
     }
     println!("{reported} damages were reported, {harmless} had no effect");
     assert!(reported > 20, "{reported}");
+}
+
+#[test]
+fn a_check_finds_a_damaged_term() {
+    let folder = Folder::new("term");
+    let library = open(&folder).unwrap();
+    for number in 0..10 {
+        add(&library, number, 12).unwrap();
+    }
+    library.check().unwrap();
+    let change = |connection: &rusqlite::Transaction<'_>| {
+        let renamed = "UPDATE postings SET term = 'appld' WHERE term = 'appl'";
+        assert!(connection.execute(renamed, [])? > 0);
+        Ok(())
+    };
+    library.local().write(change).unwrap();
+    let error = library.check().unwrap_err();
+    assert_eq!(error.code(), "library_damaged");
+    assert!(error.to_string().contains("appld"), "{error}");
 }
 
 #[test]

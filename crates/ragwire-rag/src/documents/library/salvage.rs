@@ -56,7 +56,13 @@ impl Library {
     /// `library_damaged`, `library_storage`.
     pub fn check(&self) -> Result<(), LibraryError> {
         match &self.shelf {
-            Shelf::Local(database) => database.read(database::check_all)?,
+            Shelf::Local(database) => {
+                let shared = self.read();
+                database.read(|connection| {
+                    database::check_all(connection)?;
+                    shared.lexicon.check(connection)
+                })?;
+            }
             // Its server checks its own files.
             #[cfg(feature = "qdrant")]
             Shelf::Shared(_) => {}

@@ -14,9 +14,12 @@ use std::ops::Range;
 use rusqlite::{Connection, OptionalExtension, Rows, Statement};
 
 use super::LibraryError;
-use super::database::{meta, seal, set_meta, unseal};
+use super::database::{meta, set_meta};
+use crate::seal::{seal_under, unseal_under};
 use crate::search::lexical::{Best, Index, Match, Posting, QueryTerm, rarity, score};
 
+/// The format of the index. Another one is built again from the passages. 1 had checksums without terms.
+const FORMAT: u64 = 2;
 /// Passages in memory that become a segment: 10 MB, and a tenth of a second at the next start.
 /// Fewer in tests, which then have many segments.
 pub(super) const TAIL_PASSAGES: usize = if cfg!(test) { 32 } else { 4_096 };
@@ -99,12 +102,13 @@ pub(super) struct Lexicon {
 
 impl Lexicon {
     /// Reads which segments there are, and removes what an interrupted merge left behind. An index
-    /// of another version of the analyzer is removed.
+    /// of another format, or of another version of the analyzer, is removed.
     pub(super) fn open(connection: &Connection, analyzer: u64) -> Result<Vec<Segment>, LibraryError> {
-        if meta(connection, "analyzer")? != Some(analyzer) {
+        let version = (FORMAT << 32) | analyzer;
+        if meta(connection, "analyzer")? != Some(version) {
             connection.execute_batch("DELETE FROM postings; DELETE FROM segments;")?;
             set_meta(connection, "indexed", 0)?;
-            set_meta(connection, "analyzer", analyzer)?;
+            set_meta(connection, "analyzer", version)?;
         }
         connection.execute_batch("DELETE FROM postings WHERE segment NOT IN (SELECT id FROM segments)")?;
         let mut statement =
@@ -119,6 +123,22 @@ impl Lexicon {
         };
         let segments = statement.query_map([], segment)?;
         Ok(segments.collect::<Result<_, _>>()?)
+    }
+
+    /// Reads every entry of the index. A term that is damaged is not found by a search, so only this finds
+    /// it.
+    pub(super) fn check(&self, connection: &Connection) -> Result<(), LibraryError> {
+        let mut statement =
+            connection.prepare("SELECT term, forms, list FROM postings WHERE segment = ?1 ORDER BY term")?;
+        for segment in &self.segments {
+            let rows = statement.query([segment.id as i64])?;
+            let mut cursor = Cursor::new(rows, segment.passages.start)?;
+            while let Some(term) = &cursor.term {
+                decode(&cursor.list, cursor.first, term)?;
+                cursor.advance()?;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn set_segments(&mut self, segments: Vec<Segment>) {
@@ -146,7 +166,12 @@ impl Lexicon {
         let mut insert = connection.prepare(INSERT)?;
         for (term, list) in terms {
             let forms = list.forms.join(&FORM_SEPARATOR.to_string());
-            insert.execute((segment.id as i64, term, forms, encode(&list.postings, first)))?;
+            insert.execute((
+                segment.id as i64,
+                term,
+                forms,
+                encode(&list.postings, first, term),
+            ))?;
         }
         set_meta(connection, "indexed", next)?;
         Ok(Some(segment))
@@ -228,7 +253,8 @@ impl Lexicon {
             }
             if !postings.is_empty() {
                 let forms = forms.join(&FORM_SEPARATOR.to_string());
-                insert.execute((merged.id as i64, term, forms, encode(&postings, first)))?;
+                let list = encode(&postings, first, &term);
+                insert.execute((merged.id as i64, term, forms, list))?;
             }
         }
         Ok(Some(merged))
@@ -440,8 +466,9 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Writes postings as steps of seven bits a byte, each followed by its impact.
-fn encode(postings: &[Posting], first: u64) -> Vec<u8> {
+/// Writes postings as steps of seven bits a byte, each followed by its impact. The checksum includes what
+/// they are of, which is in other columns.
+fn encode(postings: &[Posting], first: u64, term: &str) -> Vec<u8> {
     let (mut bytes, mut last) = (Vec::with_capacity(postings.len() * 3 + 4), first);
     for posting in postings {
         let mut step = posting.key() - last;
@@ -453,12 +480,17 @@ fn encode(postings: &[Posting], first: u64) -> Vec<u8> {
         bytes.push(step as u8);
         bytes.push(posting.impact());
     }
-    seal(bytes)
+    seal_under(&key_of(first, term), bytes)
+}
+
+/// Returns what a list of postings is of: its term, and the passage that its numbers count from.
+fn key_of(first: u64, term: &str) -> Vec<u8> {
+    [&first.to_le_bytes(), term.as_bytes()].concat()
 }
 
 fn decode(sealed: &[u8], first: u64, term: &str) -> Result<Vec<Posting>, LibraryError> {
-    let what = || format!("the index entry {term:?}");
-    let bytes = unseal(sealed, &what())?;
+    let damaged = || LibraryError::Damaged(format!("the checksum of the index entry {term:?} is wrong"));
+    let bytes = unseal_under(&key_of(first, term), sealed).ok_or_else(damaged)?;
     let (mut postings, mut last) = (Vec::with_capacity(bytes.len() / 2), first);
     let mut bytes = bytes.iter().copied();
     while let Some(mut byte) = bytes.next() {
@@ -469,7 +501,7 @@ fn decode(sealed: &[u8], first: u64, term: &str) -> Result<Vec<Posting>, Library
             shift += 7;
         }
         last = last.saturating_add(step);
-        let impact = bytes.next().ok_or_else(|| LibraryError::Damaged(what()))?;
+        let impact = bytes.next().ok_or_else(damaged)?;
         postings.push(Posting::new(last, impact));
     }
     Ok(postings)
@@ -492,10 +524,13 @@ mod tests {
             &[(u64::MAX >> 8, 9)],
         ];
         for postings in cases.map(list) {
-            assert_eq!(decode(&encode(&postings, 7), 7, "x").unwrap(), postings);
+            assert_eq!(decode(&encode(&postings, 7, "x"), 7, "x").unwrap(), postings);
         }
-        let mut damaged = encode(&list(&[(7, 1), (9, 2)]), 7);
+        let whole = encode(&list(&[(7, 1), (9, 2)]), 7, "x");
+        let mut damaged = whole.clone();
         damaged[1] ^= 4;
-        assert_eq!(decode(&damaged, 7, "x").unwrap_err().code(), "library_damaged");
+        for (list, first, term) in [(&damaged, 7, "x"), (&whole, 6, "x"), (&whole, 7, "y")] {
+            assert_eq!(decode(list, first, term).unwrap_err().code(), "library_damaged");
+        }
     }
 }
