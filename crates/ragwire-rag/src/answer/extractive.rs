@@ -168,11 +168,10 @@ impl QuotedAnswer<'_> {
             let Some(hit) = context.get(one.hit) else {
                 continue;
             };
-            let Some(text) = hit.chunk.text.get(one.range.clone()) else {
+            let number = self.request.citations_before + self.citations.len() + 1;
+            let Some(rendered) = render(&hit.chunk, &one.range, number) else {
                 continue;
             };
-            let number = self.request.citations_before + self.citations.len() + 1;
-            let rendered = render(text, &hit.chunk.text[..one.range.start], number);
             let is_known = |citation: &Citation| citation.supporting_quote == rendered.quote;
             if self.citations.iter().any(is_known) {
                 continue;

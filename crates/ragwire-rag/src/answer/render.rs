@@ -1,7 +1,10 @@
 //! Writes a quote as Markdown: paragraphs, lists after their lead-in, tables with their header, and
 //! listings in fences. The words stay as they are.
 
-use crate::search::lines::{CELL, COLONS, LineKind, line_kinds};
+use std::ops::Range;
+
+use crate::Chunk;
+use crate::search::lines::{CELL, COLONS, LineKind, line_kinds, line_kinds_of};
 
 /// The longest line that is the item of a list after a lead-in, in bytes.
 const MAX_ITEM_BYTES: usize = 300;
@@ -36,9 +39,13 @@ struct Block<'a> {
     lines: Vec<&'a str>,
 }
 
-/// Writes a quote that follows `before` in its passage.
-pub(super) fn render(quote: &str, before: &str, number: usize) -> Rendered {
-    let blocks = blocks(quote);
+/// Writes a part of a passage as a quote.
+pub(super) fn render(chunk: &Chunk, range: &Range<usize>, number: usize) -> Option<Rendered> {
+    let (before, quote) = (chunk.text.get(..range.start)?, chunk.text.get(range.clone())?);
+    let blocks = match chunk.listings {
+        Some(_) => blocks(quote, &line_kinds_of(chunk)[before.matches('\n').count()..]),
+        None => blocks(quote, &line_kinds(quote)),
+    };
     let cited = blocks
         .iter()
         .position(|block| block.kind != LineKind::Code)
@@ -61,15 +68,15 @@ pub(super) fn render(quote: &str, before: &str, number: usize) -> Rendered {
         }
         text.push(shown);
     }
-    Rendered {
+    Some(Rendered {
         text: text.join("\n\n"),
         quote: cited_words,
-    }
+    })
 }
 
-fn blocks(quote: &str) -> Vec<Block<'_>> {
+fn blocks<'a>(quote: &'a str, kinds: &[LineKind]) -> Vec<Block<'a>> {
     let mut blocks: Vec<Block<'_>> = Vec::new();
-    for (line, kind) in quote.split('\n').zip(line_kinds(quote)) {
+    for (line, kind) in quote.split('\n').zip(kinds.iter().copied()) {
         match blocks.last_mut() {
             // An empty line is part of the listing around it.
             Some(last) if last.kind == kind || (line.trim().is_empty() && last.kind == LineKind::Code) => {
@@ -256,7 +263,24 @@ mod tests {
                 text: text.to_owned(),
                 quote: cited.to_owned(),
             };
-            assert_eq!(render(quote, before, 1), wanted);
+            let chunk = Chunk::new("d", "d.txt", 0, &format!("{before}{quote}"));
+            assert_eq!(render(&chunk, &(before.len()..chunk.text.len()), 1), Some(wanted));
         }
+    }
+
+    #[test]
+    fn listings_that_are_known_are_shown_as_they_are() {
+        let text =
+            "The user is banned:\n>>> is_banned('dave')\nTrue\nfoo() -> 1\nSee --help for more --options.";
+        let mut chunk = Chunk::new("d", "d.html", 0, text);
+        chunk.listings = Some(vec![(1, 3)]);
+        let rendered = render(&chunk, &(0..text.len()), 2).unwrap();
+        assert_eq!(
+            rendered.text,
+            "The user is banned: [2]\n\n```\n>>> is_banned('dave')\nTrue\n```\n\n\
+             foo() -> 1\nSee --help for more --options."
+        );
+        let within = text.find("True").unwrap()..text.find("foo").unwrap() - 1;
+        assert_eq!(render(&chunk, &within, 2).unwrap().text, "```\nTrue\n```\n\n[2]");
     }
 }

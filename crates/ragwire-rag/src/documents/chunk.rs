@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::documents::{MAX_SENTENCE_BYTES, sentences};
-use crate::{Block, BlockKind, Parsed};
+use crate::{Block, BlockKind, DocumentKind, Parsed};
 
 /// Size in bytes at which a chunk is full: about 400 tokens. With 900 bytes the answer was more often
 /// in the passage after the one that was found: of 148 questions about eight libraries, the first hit
@@ -36,7 +36,14 @@ pub struct Piece {
     /// before this was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeated: Option<u32>,
+    /// The lines of listings, counted from 0. `None` if the format does not say what a listing is, and in
+    /// files written before this was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listings: Option<LineRanges>,
 }
+
+/// Ranges of lines, in order: the first line of each, and the one after its last.
+pub(crate) type LineRanges = Vec<(u32, u32)>;
 
 /// Cuts a document into pieces. The same document always gives the same pieces.
 pub(crate) fn chunks(parsed: &Parsed) -> Vec<Piece> {
@@ -48,6 +55,8 @@ pub(crate) fn chunks(parsed: &Parsed) -> Vec<Piece> {
             pieces: &mut pieces,
             text: String::new(),
             repeated: 0,
+            lines: 0,
+            listings: marks_listings(parsed.kind).then(LineRanges::new),
             last: "",
             full_from: TARGET_BYTES,
             term: None,
@@ -63,6 +72,18 @@ pub(crate) fn chunks(parsed: &Parsed) -> Vec<Piece> {
         chunker.close();
     }
     pieces
+}
+
+/// Returns whether documents of a kind say which parts of them are listings.
+fn marks_listings(kind: DocumentKind) -> bool {
+    use DocumentKind::{
+        Asciidoc, Code, Csv, Docx, Epub, Html, Image, Json, Markdown, Notebook, Pdf, Pptx, Rst, Rtf, Text,
+        Xlsx,
+    };
+    match kind {
+        Markdown | Html | Epub | Notebook | Rst | Asciidoc => true,
+        Text | Pdf | Docx | Pptx | Xlsx | Rtf | Csv | Json | Code | Image => false,
+    }
 }
 
 /// Returns whether an entry of a definition list begins with a block: with the first of its terms.
@@ -89,6 +110,10 @@ struct Chunker<'a> {
     text: String,
     /// How many bytes at the start of `text` are repeated.
     repeated: usize,
+    /// How many line feeds `text` has.
+    lines: u32,
+    /// The lines of `text` that are listings; `None` if the document does not say.
+    listings: Option<LineRanges>,
     /// The last sentence added, if it may be repeated.
     last: &'a str,
     /// The size in bytes from which on `text` is full: [`TARGET_BYTES`], and [`MAX_BYTES`] in an entry of a
@@ -140,6 +165,7 @@ impl<'a> Chunker<'a> {
                     loop {
                         let (part, after) = rest.split_at(rest.floor_char_boundary(MAX_SENTENCE_BYTES));
                         self.add(between, part);
+                        self.mark_listing();
                         rest = after;
                         if rest.is_empty() {
                             break;
@@ -161,29 +187,49 @@ impl<'a> Chunker<'a> {
                 let with = self.text.len() + part.len() + between.len() + sentence.len() + 1;
                 if !part.is_empty() && with <= MAX_BYTES && !self.text.contains(part) {
                     if !self.text.is_empty() {
-                        self.text.push('\n');
+                        self.push("\n");
                     }
-                    self.text.push_str(part);
+                    self.push(part);
                 }
             }
             self.repeated = self.text.len();
         }
         if !self.text.is_empty() {
-            self.text.push_str(between);
+            self.push(between);
         }
-        self.text.push_str(sentence);
+        self.push(sentence);
         self.fresh = true;
+    }
+
+    fn push(&mut self, part: &str) {
+        self.text.push_str(part);
+        self.lines += part.matches('\n').count() as u32;
+    }
+
+    /// Records that the last line is one of a listing.
+    fn mark_listing(&mut self) {
+        let line = self.lines;
+        let Some(listings) = &mut self.listings else {
+            return;
+        };
+        match listings.last_mut() {
+            Some((_, end)) if *end >= line => *end = line + 1,
+            _ => listings.push((line, line + 1)),
+        }
     }
 
     fn close(&mut self) {
         let text = std::mem::take(&mut self.text);
         let repeated = std::mem::take(&mut self.repeated);
+        let listings = self.listings.as_mut().map(std::mem::take);
+        self.lines = 0;
         if self.fresh && !text.trim().is_empty() {
             self.pieces.push(Piece {
                 heading: self.place.heading.clone(),
                 page: self.place.page,
                 text,
                 repeated: Some(repeated as u32),
+                listings,
             });
         }
         self.fresh = false;
@@ -198,6 +244,34 @@ mod tests {
 
     fn cut(name: &str, text: &str) -> Vec<Piece> {
         chunks(&parse(name, text.as_bytes(), &ParseLimits::default()).unwrap())
+    }
+
+    #[test]
+    fn lines_of_listings_are_known() {
+        let listing = (0..120)
+            .map(|n| format!("line {n} of the listing\n"))
+            .collect::<String>();
+        let text =
+            format!("# Birds\n\nOne. Two.\n\n```\na\n\nb\n```\n\nThree.\n\n```\n{listing}```\n\nFour.");
+        let pieces = cut("a.md", &text);
+        assert!(pieces.len() > 1);
+        for piece in &pieces {
+            let lines: Vec<&str> = piece.text.split('\n').collect();
+            let mut marked = vec![false; lines.len()];
+            for (first, end) in piece.listings.as_ref().unwrap() {
+                marked[*first as usize..*end as usize].fill(true);
+            }
+            for (line, marked) in lines.iter().zip(marked) {
+                let is_prose = ["One. Two.", "Three.", "Four."].contains(line);
+                assert_eq!(marked, !is_prose, "{line:?} in {:?}", piece.text);
+            }
+        }
+        assert_eq!(pieces[0].listings.as_ref().unwrap()[0], (1, 4));
+        assert_eq!(
+            cut("a.txt", "One.\n\n$ ls\n")[0].listings,
+            None,
+            "it is not known"
+        );
     }
 
     #[test]

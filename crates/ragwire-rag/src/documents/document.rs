@@ -7,6 +7,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::documents::chunk::LineRanges;
+
 /// The format that a document was read as. The content decides; the file name is used only where
 /// the content is ambiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -178,6 +180,9 @@ pub struct Chunk {
     /// Its sentences: separated by one space within a paragraph and by a line feed between
     /// paragraphs.
     pub text: String,
+    /// Which lines of `text` are those of listings, if that is known.
+    #[serde(skip)]
+    pub(crate) listings: Option<LineRanges>,
 }
 
 impl Chunk {
@@ -194,6 +199,7 @@ impl Chunk {
             parent: None,
             ordinal,
             text: text.to_owned(),
+            listings: None,
         }
     }
 

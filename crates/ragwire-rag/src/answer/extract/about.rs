@@ -15,7 +15,7 @@ pub(super) fn about_quotes(library: &Library, about: &AboutDocument, hits: &[Hit
         if quoted.len() == MAX_CLOSEST || !about.is_answered_by(library, &hit.chunk) {
             continue;
         }
-        let segments = segments(&hit.chunk.text);
+        let segments = segments(&hit.chunk);
         let tells = |segment: &Segment<'_>| match about.about {
             // A name and an address may be in two sentences of a line.
             About::Authors | About::Date => {

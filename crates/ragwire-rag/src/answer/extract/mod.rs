@@ -166,7 +166,7 @@ pub(super) type Nearness = HashMap<String, f32>;
 pub(super) async fn compared(hits: &[Hit], meaning: &Meaning) -> Nearness {
     let mut texts: Vec<String> = Vec::new();
     for hit in hits.iter().take(COMPARED_HITS) {
-        let segments = segments(&hit.chunk.text).into_iter();
+        let segments = segments(&hit.chunk).into_iter();
         let sentences = segments.filter(|segment| segment.kind == LineKind::Prose);
         texts.extend(sentences.map(|segment| compared_text(hit, &segment)));
     }
@@ -340,7 +340,7 @@ impl Reader<'_> {
 
     /// Returns whether a hit has the number, version or name that is asked for.
     fn holds_kind(&self, hit: &Hit) -> bool {
-        let segments = segments(&hit.chunk.text);
+        let segments = segments(&hit.chunk);
         let mut read = segments
             .iter()
             .filter(|segment| !is_of_caption(&segments, segment));
@@ -361,7 +361,7 @@ impl Reader<'_> {
             1.0
         };
         let rank = rank_worth(at);
-        let segments = segments(text);
+        let segments = segments(&hit.chunk);
         let holds = |segment: &Segment<'_>| {
             // A transcript repeats the question and does not answer it there.
             if segment.kind == LineKind::Code && segment.text.to_lowercase().contains(&self.question) {

@@ -1,15 +1,15 @@
 //! Splits the text of a passage into sentences and the lines of listings and tables.
 //!
-//! A passage has one line for each paragraph, item of a list, row of a table and line of a listing,
-//! and does not say which of them a line is.
+//! A passage has one line for each paragraph, item of a list, row of a table and line of a listing.
 
 use unicode_segmentation::UnicodeSegmentation;
 
+use crate::Chunk;
 use crate::answer::lexicon::REFERS_BACK;
 use crate::documents::sentences;
 use crate::search::entries::Part;
 use crate::search::lexicon::CAPTION_LABELS;
-use crate::search::lines::{COLONS, LineKind, QUESTION_MARKS, is_title, line_kinds};
+use crate::search::lines::{COLONS, LineKind, QUESTION_MARKS, is_title, line_kinds_of};
 
 /// What marks a footnote and its place in the text. Asterisks of ASCII are bullets and emphasis.
 const FOOTNOTE_MARKS: [char; 5] = ['∗', '†', '‡', '§', '¶'];
@@ -87,10 +87,11 @@ impl<'a> Segment<'a> {
 }
 
 /// Returns the segments of a passage, in order.
-pub(super) fn segments(text: &str) -> Vec<Segment<'_>> {
+pub(super) fn segments(chunk: &Chunk) -> Vec<Segment<'_>> {
+    let text = chunk.text.as_str();
     let mut found = Vec::new();
     let mut start = 0;
-    for ((line, content), kind) in text.split('\n').enumerate().zip(line_kinds(text)) {
+    for ((line, content), kind) in text.split('\n').enumerate().zip(line_kinds_of(chunk)) {
         let pieces = match kind {
             LineKind::Prose => sentences(content),
             LineKind::Row | LineKind::Code => vec![content.trim_end()],
@@ -122,7 +123,8 @@ mod tests {
     #[test]
     fn segments_know_where_they_are() {
         let text = "One. Two:\n  code. more\n\na | b\nOne.";
-        let found = segments(text);
+        let chunk = Chunk::new("d", "d.txt", 0, text);
+        let found = segments(&chunk);
         let texts: Vec<_> = found.iter().map(|one| (one.text, one.line)).collect();
         assert_eq!(
             texts,
@@ -137,6 +139,6 @@ mod tests {
         for one in found {
             assert_eq!(&text[one.start..one.end], one.text);
         }
-        assert!(segments("").is_empty());
+        assert!(segments(&Chunk::new("d", "d.txt", 0, "")).is_empty());
     }
 }

@@ -257,6 +257,7 @@ impl OutlinedDocument {
             parent: Some(section.to_string()),
             ordinal,
             text: piece.text,
+            listings: piece.listings,
         }
     }
 
@@ -280,6 +281,7 @@ impl OutlinedDocument {
                 parent: Some(Chunk::id_of(&self.document.id, ordinal)),
                 ordinal: earlier + place,
                 text: text.to_owned(),
+                listings: None,
             }
         };
         let own = FreshText::of(before, piece);
@@ -323,6 +325,7 @@ impl OutlinedDocument {
             parent: None,
             ordinal,
             text,
+            listings: None,
         };
         Some(SectionTree {
             section,

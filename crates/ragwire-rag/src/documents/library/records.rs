@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::LibraryError;
 use super::database::{meta, seal, set_meta, unseal};
 use crate::Document;
-use crate::documents::chunk::Piece;
+use crate::documents::chunk::{LineRanges, Piece};
 use crate::documents::levels::Outline;
 
 /// The largest number of a passage: numbers are 63 bits on disk.
@@ -25,6 +25,8 @@ struct StoredPiece {
     text: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     repeated: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    listings: Option<LineRanges>,
 }
 
 /// A document with what follows from its text.
@@ -103,6 +105,7 @@ pub(super) fn replace(
             page: piece.page,
             text: piece.text.clone(),
             repeated: piece.repeated,
+            listings: piece.listings.clone(),
         };
         insert.execute((number as i64, seal(serde_json::to_vec(&stored)?)))?;
     }
@@ -126,11 +129,13 @@ fn piece_of(number: u64, sealed: &[u8]) -> Result<Piece, LibraryError> {
         page,
         text,
         repeated,
+        listings,
     } = serde_json::from_slice(unseal(sealed, &format!("passage {number}"))?)?;
     Ok(Piece {
         heading,
         page,
         text,
         repeated,
+        listings,
     })
 }

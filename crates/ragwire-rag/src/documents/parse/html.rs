@@ -24,10 +24,10 @@ const SKIPPED_ROLES: [&str; 4] = ["navigation", "banner", "contentinfo", "search
 /// A main part with less text than this, in bytes, may be one of several, so the whole page is read.
 const MIN_MAIN_BYTES: usize = 200;
 /// Elements within a line of text. Every other element ends the block before it.
-const INLINE: [&str; 35] = [
+const INLINE: [&str; 39] = [
     "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font",
-    "i", "img", "ins", "kbd", "label", "mark", "q", "rp", "rt", "ruby", "s", "samp", "small", "span",
-    "strike", "strong", "sub", "sup", "time", "u", "var",
+    "i", "img", "ins", "kbd", "label", "mark", "nobr", "output", "q", "rp", "rt", "ruby", "s", "samp",
+    "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr",
 ];
 /// Classes of what belongs to the page and not to its text: the sign behind a heading that links to it, the numbers of
 /// lines beside a listing, and what DocBook, Publican and Sphinx put around each page.
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn visible_text_is_kept() {
         let page = "<html><head><title>The  page</title><style>p{}</style></head><body>\
-            <nav><a>Home</a></nav><div role=navigation>next | previous</div><h1>Guide <em>one</em><a class=headerlink href='#x'>¶</a></h1><p>Hello<br>there <b>bold</b>.<p>Unclosed.\
+            <nav><a>Home</a></nav><div role=navigation>next | previous</div><h1>Guide <em>one</em><a class=headerlink href='#x'>¶</a></h1><p>Hello<br>there <b>bold</b>, <tt>mo<wbr>no</tt>.<p>Unclosed.\
             <div class=navheader><a>Prev</a> | Next</div><ul class=docnav><li>Up</ul><div class=toc><dl><dt>2. Install</dl></div>\
             <p hidden>secret<p style='display : none'>secret</p><div aria-hidden=true><p>secret</p></div>\
             <template><p>secret</p></template><script>secret()</script>\
@@ -370,7 +370,7 @@ mod tests {
         check_blocks(
             &parsed,
             &[
-                ("Guide one", "Hello there bold."),
+                ("Guide one", "Hello there bold, mono."),
                 ("Guide one", "Unclosed."),
                 ("Guide one > Install", "first"),
                 ("Guide one > Install", "second"),
