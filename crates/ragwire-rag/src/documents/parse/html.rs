@@ -82,7 +82,7 @@ pub(super) fn read(
                 reader.open(&node)?;
             }
             Edge::Close(node) => {
-                reader.close(node.value())?;
+                reader.close(&node)?;
                 if main == Some(node.id()) {
                     reader.flush()?;
                     reader.skipped = outside;
@@ -151,8 +151,10 @@ struct Reader {
     page_title: String,
     /// How many enclosing elements are skipped; text counts only at 0.
     skipped: usize,
-    /// How many `pre` elements are open.
+    /// How many listings are open.
     listings: usize,
+    /// Whether one of them is a paragraph of code, whose lines end with `br`.
+    in_code_paragraph: bool,
     in_title: bool,
     /// Whether a term of a definition list is open.
     in_term: bool,
@@ -174,6 +176,7 @@ impl Reader {
             page_title: String::new(),
             skipped: 0,
             listings: 0,
+            in_code_paragraph: false,
             in_title: false,
             in_term: false,
             field_lists: 0,
@@ -186,6 +189,9 @@ impl Reader {
     fn open(&mut self, node: &NodeRef<'_, Node>) -> Result<(), ParseError> {
         match node.value() {
             Node::Text(text) if self.in_title => self.page_title.push_str(text),
+            Node::Text(text) if self.skipped == 0 && self.in_code_paragraph => {
+                self.text.push_str(&text.replace(['\n', '\r'], " "));
+            }
             Node::Text(text) if self.skipped == 0 => self.text.push_str(text),
             Node::Element(element) => {
                 let name = element.name();
@@ -204,7 +210,9 @@ impl Reader {
                 if self.skipped == 0 {
                     self.open_part(name, element, node);
                 }
-                self.listings += usize::from(name == "pre");
+                let is_code = is_code_paragraph(node);
+                self.in_code_paragraph |= is_code;
+                self.listings += usize::from(name == "pre" || is_code);
             }
             _ => {}
         }
@@ -248,11 +256,18 @@ impl Reader {
         }
     }
 
-    fn close(&mut self, node: &Node) -> Result<(), ParseError> {
-        let Node::Element(element) = node else {
+    fn close(&mut self, node: &NodeRef<'_, Node>) -> Result<(), ParseError> {
+        let Node::Element(element) = node.value() else {
             return Ok(());
         };
         let name = element.name();
+        let is_code = is_code_paragraph(node);
+        if is_code {
+            let lines = self.text.split('\n').map(str::trim);
+            let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+            self.text = lines.join("\n");
+            self.in_code_paragraph = false;
+        }
         self.in_title = false;
         if is_skipped(element) {
             self.skipped -= 1;
@@ -276,7 +291,7 @@ impl Reader {
         if self.skipped == 0 && !is_skipped(element) {
             self.close_part(name, element);
         }
-        self.listings -= usize::from(name == "pre");
+        self.listings -= usize::from(name == "pre" || is_code);
         Ok(())
     }
 
@@ -302,6 +317,23 @@ fn heading_level(name: &str) -> Option<u8> {
         [b'h', level @ b'1'..=b'6'] => Some(level - b'0'),
         _ => None,
     }
+}
+
+/// Returns whether a paragraph has nothing but code, and is not the item of a list or the cell of a table, which are
+/// names.
+fn is_code_paragraph(node: &NodeRef<'_, Node>) -> bool {
+    let is_named = |node: &Node, names: &[&str]| match node {
+        Node::Element(element) => names.contains(&element.name()),
+        _ => false,
+    };
+    let is_item = |parent: NodeRef<'_, Node>| is_named(parent.value(), &["li", "dd", "dt", "td", "th"]);
+    let is_space = |node: &Node| matches!(node, Node::Text(text) if text.trim().is_empty());
+    is_named(node.value(), &["p"])
+        && !node.parent().is_some_and(is_item)
+        && node.children().all(|child| {
+            is_space(child.value()) || is_named(child.value(), &["code", "samp", "kbd", "tt", "br"])
+        })
+        && node.children().any(|child| child.has_children())
 }
 
 /// Returns whether a table has data, and does not arrange parts of the page: its cells are short, and have neither
@@ -405,6 +437,27 @@ mod tests {
                 ("", "Two."),
                 ("", "Right."),
                 ("", "a | b"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_paragraph_of_code_is_a_listing() {
+        let page = "<p>Write:</p><div><p><code>\n AuthType\n Basic<br>\n <strong>Require</strong> valid-user<br />\n</code></p></div>\
+            <p>Use <code>one</code>.</p><ul><li><p><code>two</code></p></ul><p><br></p>";
+        let parsed = parse(page, &ParseLimits::default()).unwrap();
+        let blocks: Vec<_> = parsed
+            .blocks
+            .iter()
+            .map(|block| (block.kind, block.text.as_str()))
+            .collect();
+        assert_eq!(
+            blocks,
+            [
+                (BlockKind::Prose, "Write:"),
+                (BlockKind::Listing, "AuthType  Basic\nRequire valid-user"),
+                (BlockKind::Prose, "Use one."),
+                (BlockKind::Prose, "two"),
             ]
         );
     }
