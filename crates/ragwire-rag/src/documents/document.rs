@@ -180,9 +180,10 @@ pub struct Chunk {
     /// Its sentences: separated by one space within a paragraph and by a line feed between
     /// paragraphs.
     pub text: String,
-    /// Which lines of `text` are those of listings, if that is known.
-    #[serde(skip)]
-    pub(crate) listings: Option<LineRanges>,
+    /// The lines of listings, counted from 0: the first of each, and the one after its last. Known of passages
+    /// whose format says what a listing is, such as HTML and Markdown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listings: Option<LineRanges>,
 }
 
 impl Chunk {
