@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crate::Chunk;
-use crate::search::lines::{CELL, COLONS, LineKind, line_kinds, line_kinds_of};
+use crate::search::lines::{CELL, COLONS, LineKind, line_kinds};
 
 /// The longest line that is the item of a list after a lead-in, in bytes.
 const MAX_ITEM_BYTES: usize = 300;
@@ -42,10 +42,8 @@ struct Block<'a> {
 /// Writes a part of a passage as a quote.
 pub(super) fn render(chunk: &Chunk, range: &Range<usize>, number: usize) -> Option<Rendered> {
     let (before, quote) = (chunk.text.get(..range.start)?, chunk.text.get(range.clone())?);
-    let blocks = match chunk.listings {
-        Some(_) => blocks(quote, &line_kinds_of(chunk)[before.matches('\n').count()..]),
-        None => blocks(quote, &line_kinds(quote)),
-    };
+    let kinds = line_kinds(chunk).into_iter().skip(before.matches('\n').count());
+    let blocks = blocks(quote, kinds);
     let cited = blocks
         .iter()
         .position(|block| block.kind != LineKind::Code)
@@ -74,9 +72,9 @@ pub(super) fn render(chunk: &Chunk, range: &Range<usize>, number: usize) -> Opti
     })
 }
 
-fn blocks<'a>(quote: &'a str, kinds: &[LineKind]) -> Vec<Block<'a>> {
+fn blocks(quote: &str, kinds: impl Iterator<Item = LineKind>) -> Vec<Block<'_>> {
     let mut blocks: Vec<Block<'_>> = Vec::new();
-    for (line, kind) in quote.split('\n').zip(kinds.iter().copied()) {
+    for (line, kind) in quote.split('\n').zip(kinds) {
         match blocks.last_mut() {
             // An empty line is part of the listing around it.
             Some(last) if last.kind == kind || (line.trim().is_empty() && last.kind == LineKind::Code) => {
@@ -273,7 +271,7 @@ mod tests {
         let text =
             "The user is banned:\n>>> is_banned('dave')\nTrue\nfoo() -> 1\nSee --help for more --options.";
         let mut chunk = Chunk::new("d", "d.html", 0, text);
-        chunk.listings = Some(vec![(1, 3)]);
+        chunk.listings = Some(std::iter::once(1..3).collect());
         let rendered = render(&chunk, &(0..text.len()), 2).unwrap();
         assert_eq!(
             rendered.text,

@@ -1,6 +1,8 @@
 //! Cuts blocks into chunks of whole sentences from one section and one page, so that every citation
 //! has one heading and one page.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use crate::documents::{MAX_SENTENCE_BYTES, sentences};
@@ -36,14 +38,14 @@ pub struct Piece {
     /// before this was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeated: Option<u32>,
-    /// The lines of listings, counted from 0. `None` if the format does not say what a listing is, and in
-    /// files written before this was recorded.
+    /// The lines of listings, counted from 0, in order. `None` if the format does not say what a listing is,
+    /// and in files written before this was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listings: Option<LineRanges>,
 }
 
-/// Ranges of lines, in order: the first line of each, and the one after its last.
-pub(crate) type LineRanges = Vec<(u32, u32)>;
+/// Ranges of lines, in order.
+pub(crate) type LineRanges = Vec<Range<u32>>;
 
 /// Cuts a document into pieces. The same document always gives the same pieces.
 pub(crate) fn chunks(parsed: &Parsed) -> Vec<Piece> {
@@ -213,8 +215,8 @@ impl<'a> Chunker<'a> {
             return;
         };
         match listings.last_mut() {
-            Some((_, end)) if *end >= line => *end = line + 1,
-            _ => listings.push((line, line + 1)),
+            Some(open) if open.end == line => open.end = line + 1,
+            _ => listings.push(line..line + 1),
         }
     }
 
@@ -258,15 +260,15 @@ mod tests {
         for piece in &pieces {
             let lines: Vec<&str> = piece.text.split('\n').collect();
             let mut marked = vec![false; lines.len()];
-            for (first, end) in piece.listings.as_ref().unwrap() {
-                marked[*first as usize..*end as usize].fill(true);
+            for listing in piece.listings.as_ref().unwrap() {
+                marked[listing.start as usize..listing.end as usize].fill(true);
             }
             for (line, marked) in lines.iter().zip(marked) {
                 let is_prose = ["One. Two.", "Three.", "Four."].contains(line);
                 assert_eq!(marked, !is_prose, "{line:?} in {:?}", piece.text);
             }
         }
-        assert_eq!(pieces[0].listings.as_ref().unwrap()[0], (1, 4));
+        assert_eq!(pieces[0].listings.as_ref().unwrap()[0], 1..4);
         assert_eq!(
             cut("a.txt", "One.\n\n$ ls\n")[0].listings,
             None,

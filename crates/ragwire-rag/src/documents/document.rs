@@ -172,7 +172,7 @@ pub struct Chunk {
     /// How large a part of the document it is.
     #[serde(default, skip_serializing_if = "Level::is_passage")]
     pub level: Level,
-    /// The ID of the chunk one level up that contains it. Sections have none.
+    /// The ID of the chunk one level up that contains it. `None` for a section.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
     /// Its index among the chunks of its level in the document, counted from 0.
@@ -180,8 +180,8 @@ pub struct Chunk {
     /// Its sentences: separated by one space within a paragraph and by a line feed between
     /// paragraphs.
     pub text: String,
-    /// The lines of listings, counted from 0: the first of each, and the one after its last. Known of passages
-    /// whose format says what a listing is, such as HTML and Markdown.
+    /// The lines of listings, counted from 0, in order. `None` for sections and sentences, and if the format
+    /// does not say what a listing is, as HTML and Markdown do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listings: Option<LineRanges>,
 }

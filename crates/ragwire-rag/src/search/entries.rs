@@ -146,10 +146,10 @@ fn name_in_line<'a>(part: &Part<'a>) -> Option<&'a str> {
 mod tests {
     use super::*;
     use crate::documents::sentences;
-    use crate::search::lines::line_kinds;
+    use crate::search::lines::guess_line_kinds;
 
     fn parts(text: &str) -> Vec<Part<'_>> {
-        let lines = text.split('\n').zip(line_kinds(text)).enumerate();
+        let lines = text.split('\n').zip(guess_line_kinds(text)).enumerate();
         let part = |(line, (text, kind))| {
             sentences(text)
                 .into_iter()

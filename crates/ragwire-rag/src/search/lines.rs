@@ -46,33 +46,32 @@ pub(crate) enum LineKind {
     Code,
 }
 
-/// Returns the kinds of the lines of a passage.
-pub(crate) fn line_kinds_of(chunk: &Chunk) -> Vec<LineKind> {
+/// Returns the kinds of the lines of a passage, guessed where its format does not say them.
+pub(crate) fn line_kinds(chunk: &Chunk) -> Vec<LineKind> {
     let Some(listings) = &chunk.listings else {
-        return line_kinds(&chunk.text);
+        return guess_line_kinds(&chunk.text);
     };
-    let is_listing = |at: usize| {
-        listings
-            .iter()
-            .any(|(first, end)| (*first as usize..*end as usize).contains(&at))
+    let kind = |(at, line): (u32, &str)| {
+        if listings.iter().any(|listing| listing.contains(&at)) {
+            LineKind::Code
+        } else if line.contains(CELL) {
+            LineKind::Row
+        } else {
+            LineKind::Prose
+        }
     };
-    let kind = |(at, line): (usize, &str)| match line {
-        _ if is_listing(at) => LineKind::Code,
-        line if line.contains(CELL) => LineKind::Row,
-        _ => LineKind::Prose,
-    };
-    chunk.text.split('\n').enumerate().map(kind).collect()
+    (0..).zip(chunk.text.split('\n')).map(kind).collect()
 }
 
 /// Guesses the kinds of the lines of a passage. A line that is hardly prose is code beside code: only
 /// some lines of a listing look like code alone.
-pub(crate) fn line_kinds(text: &str) -> Vec<LineKind> {
+pub(crate) fn guess_line_kinds(text: &str) -> Vec<LineKind> {
     let lines: Vec<&str> = text.split('\n').collect();
     let mut kinds: Vec<LineKind> = lines.iter().map(|line| LineKind::of(line)).collect();
     let hardly_prose: Vec<bool> = lines.iter().map(|line| is_hardly_prose(line)).collect();
     let mut join = |at: usize, beside: Option<usize>| {
         let is_code = |at: Option<usize>| at.is_some_and(|at| kinds.get(at) == Some(&LineKind::Code));
-        // The name of an option stands between a listing and its description.
+        // The name of an option comes between a listing and its description.
         let is_within = !names_option(lines[at]) || (is_code(at.checked_sub(1)) && is_code(Some(at + 1)));
         if kinds[at] == LineKind::Prose && is_code(beside) && is_within && hardly_prose[at] {
             kinds[at] = LineKind::Code;
@@ -153,7 +152,7 @@ fn prose_share(line: &str) -> f32 {
     prose as f32 / all.max(1) as f32
 }
 
-/// Returns whether a line may belong to a listing: it is no sentence, and has other things than words
+/// Returns whether a line may belong to a listing: it is not a sentence, and has other things than words
 /// or declares something.
 fn is_hardly_prose(line: &str) -> bool {
     let end = line.trim_end();
@@ -219,11 +218,14 @@ mod tests {
     #[test]
     fn lines_beside_code_are_code_if_they_are_hardly_prose() {
         let text = "Run it:\nListening at http://127.0.0.1 (x)\n$ app --port 1\nUsing worker: eventlet\n\nIt starts at once.\nfoo_bar 2";
-        let kinds = line_kinds(text);
+        let kinds = guess_line_kinds(text);
         use LineKind::{Code, Prose};
         assert_eq!(kinds, [Prose, Prose, Code, Prose, Prose, Prose, Prose]);
         let text = "This is it:\nclass Invalid(Exception):\n    code = 400\n\ninvalid_usage = 1\nstatus_code 400\nThen wait.";
-        assert_eq!(line_kinds(text), [Prose, Code, Code, Code, Code, Code, Prose]);
+        assert_eq!(
+            guess_line_kinds(text),
+            [Prose, Code, Code, Code, Code, Code, Prose]
+        );
     }
 
     #[test]
@@ -260,8 +262,12 @@ mod tests {
         }
         use LineKind::{Code, Prose};
         let text = "$ app --depth 1\n--depth=<n>\nHow deep it looks.";
-        assert_eq!(line_kinds(text), [Code, Prose, Prose], "above its description");
+        assert_eq!(
+            guess_line_kinds(text),
+            [Code, Prose, Prose],
+            "above its description"
+        );
         let text = "fn a() {\n--depth=<n>\n}";
-        assert_eq!(line_kinds(text), [Code, Code, Code], "within a listing");
+        assert_eq!(guess_line_kinds(text), [Code, Code, Code], "within a listing");
     }
 }

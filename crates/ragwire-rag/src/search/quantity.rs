@@ -20,8 +20,8 @@ const WORDS_BEFORE_COUNT: usize = 3;
 /// Fit of a sentence that counts what was asked for.
 const COUNTING: f32 = 3.0;
 
-/// Returns a question without `number of`, which says what kind of answer is asked for and stands in
-/// few answers.
+/// Returns a question without `number of`, which says what kind of answer is asked for and is in few
+/// answers.
 pub(crate) fn without_number_of(question: &str) -> Cow<'_, str> {
     const PHRASE: &str = "number of ";
     let at = question

@@ -10,7 +10,7 @@ use crate::documents::{phrases, sentences};
 use crate::search::analyzer::{Language, is_paired};
 use crate::search::asked::Asked;
 use crate::search::entries::{Part, entries, is_continued};
-use crate::search::lines::{LineKind, QUESTION_MARKS, is_title, line_kinds, names_option};
+use crate::search::lines::{LineKind, QUESTION_MARKS, guess_line_kinds, is_title, names_option};
 use crate::search::terms::{Term, coverage, question_terms, says_all};
 use crate::{Hit, Library};
 
@@ -218,8 +218,13 @@ impl<'a> Passage<'a> {
             all.extend(last.iter().cloned());
         }
         let mut read = Vec::new();
-        // A listing is no sentence: it repeats a question, as a transcript does, and does not answer it.
-        let lines = chunk.text.split('\n').zip(line_kinds(&chunk.text)).enumerate();
+        // A listing is not a sentence: it repeats a question, as a transcript does, and does not answer it. Listings are
+        // guessed even where they are known, which orders hits slightly better (docs/decisions/documents.md).
+        let lines = chunk
+            .text
+            .split('\n')
+            .zip(guess_line_kinds(&chunk.text))
+            .enumerate();
         let prose = lines.filter(|(_, (_, kind))| *kind != LineKind::Code);
         let part = |(line, (text, kind))| {
             sentences(text)

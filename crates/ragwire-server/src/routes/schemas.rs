@@ -54,8 +54,8 @@ ragwire_endpoints::sampled_schemas! {
         note("/level", "`L1` for a section, `L3` for a sentence; absent for a passage."),
         note("/parent", "The chunk one level up that contains it."),
         note("/ordinal", "Counted from 0, on its level."),
-        note("/listings", "The lines of listings, counted from 0: the first of each, and the one after its last. Absent if the \
-            format does not say what a listing is."),
+        note("/listings", "The lines of listings in a passage, counted from 0; `end` is the line after the last one. Absent if \
+            the format does not say what a listing is."),
     ];
 }
 
@@ -89,13 +89,13 @@ fn documents() -> Vec<Value> {
 }
 
 fn chunks() -> Vec<Value> {
-    let mut passage = ragwire_rag::Chunk::new("d", "n", 0, "Text.");
-    let plain = passage.clone();
-    passage.listings = Some(vec![(0, 1)]);
+    let passage = ragwire_rag::Chunk::new("d", "n", 0, "Text.");
     let mut section = passage.clone();
     (section.page, section.last_page, section.level) = (Some(1), Some(2), Level::Section);
     (section.heading, section.parent) = (Some("Heading".into()), Some("d-s0".into()));
-    vec![json!(plain), json!(passage), json!(section)]
+    let mut with_listing = passage.clone();
+    with_listing.listings = Some(std::iter::once(0..1).collect());
+    vec![json!(passage), json!(section), json!(with_listing)]
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::SessionFile;
 use crate::session::SessionError;
 
-/// The number of operations that wait for the thread; further callers wait for a place. It only keeps
-/// the thread busy between two of its callers.
+/// The number of operations that wait for the thread; further callers wait for a place. Enough that the
+/// thread always finds its next operation.
 const MAX_WAITING: usize = 16;
 
 /// One operation, which also sends its result.

@@ -67,9 +67,10 @@ pub(super) async fn call(store: &Arc<Store>, mut turn: TurnState, command: Comma
             _ => None,
         };
         if silent_since.is_some_and(|since| since.elapsed() >= store.options.lease_grace()) {
-            // The next turn state shows whether this or another host has ended the turn. The server has
-            // accepted the command, and its host has had longer than the longest pause between two
-            // attempts since. If the server refuses this, it may have refused the host before.
+            // The next turn state shows whether this or another host has ended the turn. Since the server
+            // accepted the command, the turn's own host has had time to renew its lease. If the server
+            // refuses this request, it may have refused that renewal too, and the silence counts again
+            // from the next command.
             let fenced = timeout_at(give_up, store.fence(&turn)).await.ok()?;
             silent_since = silent_since.filter(|_| fenced.is_ok());
         }

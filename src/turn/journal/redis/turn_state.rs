@@ -30,7 +30,7 @@ pub(super) struct TurnState {
     pub(super) next: u64,
     pub(super) base: u64,
     pub(super) is_finished: bool,
-    /// The remaining time of the host's lease; `None` if it has none.
+    /// The remaining time of the host's lease; `None` without a lease.
     pub(super) lease: Option<Duration>,
     /// Whether no frame is missing from the stream.
     pub(super) is_complete: bool,

@@ -9,7 +9,7 @@ use crate::answer::lexicon::REFERS_BACK;
 use crate::documents::sentences;
 use crate::search::entries::Part;
 use crate::search::lexicon::CAPTION_LABELS;
-use crate::search::lines::{COLONS, LineKind, QUESTION_MARKS, is_title, line_kinds_of};
+use crate::search::lines::{COLONS, LineKind, QUESTION_MARKS, is_title, line_kinds};
 
 /// What marks a footnote and its place in the text. Asterisks of ASCII are bullets and emphasis.
 const FOOTNOTE_MARKS: [char; 5] = ['∗', '†', '‡', '§', '¶'];
@@ -91,7 +91,7 @@ pub(super) fn segments(chunk: &Chunk) -> Vec<Segment<'_>> {
     let text = chunk.text.as_str();
     let mut found = Vec::new();
     let mut start = 0;
-    for ((line, content), kind) in text.split('\n').enumerate().zip(line_kinds_of(chunk)) {
+    for ((line, content), kind) in text.split('\n').enumerate().zip(line_kinds(chunk)) {
         let pieces = match kind {
             LineKind::Prose => sentences(content),
             LineKind::Row | LineKind::Code => vec![content.trim_end()],

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::database::{self, unseal};
 use super::records::{self, StoredDocument};
-use super::{Library, LibraryError, Shelf, identity, language_of};
+use super::{Library, LibraryError, Shelf, identity, language_of, segments};
 use crate::Document;
 use crate::documents::chunk::Piece;
 
@@ -56,13 +56,10 @@ impl Library {
     /// `library_damaged`, `library_storage`.
     pub fn check(&self) -> Result<(), LibraryError> {
         match &self.shelf {
-            Shelf::Local(database) => {
-                let shared = self.read();
-                database.read(|connection| {
-                    database::check_all(connection)?;
-                    shared.lexicon.check(connection)
-                })?;
-            }
+            Shelf::Local(database) => database.read(|connection| {
+                database::check_all(connection)?;
+                segments::check(connection)
+            })?,
             // Its server checks its own files.
             #[cfg(feature = "qdrant")]
             Shelf::Shared(_) => {}

@@ -18,7 +18,8 @@ use super::database::{meta, set_meta};
 use crate::seal::{seal_under, unseal_under};
 use crate::search::lexical::{Best, Index, Match, Posting, QueryTerm, rarity, score};
 
-/// The format of the index. Another one is built again from the passages. 1 had checksums without terms.
+/// The format of the index. Another one is built again from the passages. The checksums of format 1 were
+/// without terms.
 const FORMAT: u64 = 2;
 /// Passages in memory that become a segment: 10 MB, and a tenth of a second at the next start.
 /// Fewer in tests, which then have many segments.
@@ -123,22 +124,6 @@ impl Lexicon {
         };
         let segments = statement.query_map([], segment)?;
         Ok(segments.collect::<Result<_, _>>()?)
-    }
-
-    /// Reads every entry of the index. A term that is damaged is not found by a search, so only this finds
-    /// it.
-    pub(super) fn check(&self, connection: &Connection) -> Result<(), LibraryError> {
-        let mut statement =
-            connection.prepare("SELECT term, forms, list FROM postings WHERE segment = ?1 ORDER BY term")?;
-        for segment in &self.segments {
-            let rows = statement.query([segment.id as i64])?;
-            let mut cursor = Cursor::new(rows, segment.passages.start)?;
-            while let Some(term) = &cursor.term {
-                decode(&cursor.list, cursor.first, term)?;
-                cursor.advance()?;
-            }
-        }
-        Ok(())
     }
 
     pub(super) fn set_segments(&mut self, segments: Vec<Segment>) {
@@ -386,6 +371,18 @@ impl Lexicon {
             .copied()
             .filter(|posting| self.live.has(posting.key()))
     }
+}
+
+/// Reads every entry of the index. A search does not find a damaged term, so it reports nothing.
+pub(super) fn check(connection: &Connection) -> Result<(), LibraryError> {
+    let mut statement = connection
+        .prepare("SELECT first, term, list FROM postings JOIN segments ON segments.id = postings.segment")?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (first, term, list): (i64, String, Vec<u8>) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        decode(&list, first as u64, &term)?;
+    }
+    Ok(())
 }
 
 /// Removes the rows of merged segments.

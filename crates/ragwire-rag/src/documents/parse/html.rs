@@ -263,10 +263,16 @@ impl Reader {
         let name = element.name();
         let is_code = is_code_paragraph(node);
         if is_code {
-            let lines = self.text.split('\n').map(str::trim);
-            let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
-            self.text = lines.join("\n");
             self.in_code_paragraph = false;
+            // Spaces collapse, as on the page.
+            let lines = self
+                .text
+                .split('\n')
+                .map(|line| line.split_ascii_whitespace().collect::<Vec<_>>().join(" "));
+            self.text = lines
+                .filter(|line| !line.is_empty())
+                .collect::<Vec<_>>()
+                .join("\n");
         }
         self.in_title = false;
         if is_skipped(element) {
@@ -319,8 +325,7 @@ fn heading_level(name: &str) -> Option<u8> {
     }
 }
 
-/// Returns whether a paragraph has nothing but code, and is not the item of a list or the cell of a table, which are
-/// names.
+/// Returns whether a paragraph has nothing but code. In a list or a table that is a name.
 fn is_code_paragraph(node: &NodeRef<'_, Node>) -> bool {
     let is_named = |node: &Node, names: &[&str]| match node {
         Node::Element(element) => names.contains(&element.name()),
@@ -357,7 +362,7 @@ fn is_of_data(table: &NodeRef<'_, Node>) -> bool {
 }
 
 /// Returns whether a list has the fields of a function in Sphinx, such as its parameters, which describe the
-/// function and are no terms.
+/// function and not terms.
 fn is_field_list(list: &Element) -> bool {
     list.classes().any(|class| class == "field-list")
 }
@@ -455,7 +460,7 @@ mod tests {
             blocks,
             [
                 (BlockKind::Prose, "Write:"),
-                (BlockKind::Listing, "AuthType  Basic\nRequire valid-user"),
+                (BlockKind::Listing, "AuthType Basic\nRequire valid-user"),
                 (BlockKind::Prose, "Use one."),
                 (BlockKind::Prose, "two"),
             ]

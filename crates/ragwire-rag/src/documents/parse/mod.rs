@@ -59,7 +59,7 @@ pub struct Parsed {
 }
 
 impl Parsed {
-    /// A document without pages. Without a title of its own it has that of its only first-level heading.
+    /// A document without pages. Without its own title it has that of its only first-level heading.
     fn new(kind: DocumentKind, title: Option<String>, blocks: Blocks) -> Self {
         let (heading, blocks) = blocks.finish();
         Self {
@@ -329,7 +329,7 @@ pub fn parse(name: &str, bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, P
         kind @ (DocumentKind::Docx | DocumentKind::Pptx | DocumentKind::Xlsx | DocumentKind::Epub) => {
             package::parse(kind, bytes, limits)?
         }
-        // Has no text of its own, and is never detected.
+        // Has no text without OCR, and is never detected.
         DocumentKind::Image => return Err(ParseError::UnsupportedType),
     };
     if parsed.blocks.is_empty() {

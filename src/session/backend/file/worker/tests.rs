@@ -1,4 +1,4 @@
-use std::sync::{Arc, Barrier};
+use std::sync::mpsc::{Sender, channel};
 use std::task::{Context, Waker};
 
 use super::*;
@@ -11,16 +11,16 @@ async fn worker(folder: &tempfile::TempDir) -> Worker {
     Worker::start(open).await.unwrap()
 }
 
-/// Lets the thread wait until the barrier is reached.
-fn occupy(worker: &Worker) -> Arc<Barrier> {
-    let (begun, end) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
-    let (begun_here, end_here) = (Arc::clone(&begun), Arc::clone(&end));
+/// Keeps the thread busy until the result is dropped.
+fn occupy(worker: &Worker) -> Sender<()> {
+    let (begun, begins) = channel();
+    let (end, ends) = channel::<()>();
     let work: Work = Box::new(move |_| {
-        begun_here.wait();
-        end_here.wait();
+        begun.send(()).unwrap();
+        let _ = ends.recv();
     });
     worker.queue.as_ref().unwrap().try_send(work).unwrap();
-    begun.wait();
+    begins.recv().unwrap();
     end
 }
 
@@ -45,7 +45,7 @@ async fn an_operation_that_is_dropped_while_it_waits_is_not_done() {
     let mut context = Context::from_waker(Waker::noop());
     assert!(dropped.as_mut().poll(&mut context).is_pending());
     drop(dropped);
-    end.wait();
+    drop(end);
     assert_eq!(worker.run(|file| Ok(file.count)).await.unwrap(), 0);
 }
 
@@ -68,7 +68,7 @@ async fn callers_wait_for_a_place_and_all_are_served() {
         assert!(caller.as_mut().poll(&mut context).is_pending());
     }
     assert_eq!(worker.queue.as_ref().unwrap().capacity(), 0);
-    end.wait();
+    drop(end);
     // In the order of the callers.
     let counts: Vec<usize> = futures_util::future::try_join_all(waiting).await.unwrap();
     assert_eq!(counts, (1..=callers).collect::<Vec<_>>());
