@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -54,6 +54,9 @@ pub struct TurnStream {
     // Created when the stream first waits, and reset only when it fires, so that a chunk costs no
     // timer.
     timer: Option<Pin<Box<Sleep>>>,
+    /// What the timer wakes. A server polls the body twice before it waits; the second time, the timer need
+    /// not be polled.
+    timer_wakes: Option<Waker>,
 }
 
 /// Where the chunks come from.
@@ -168,6 +171,7 @@ impl Turn {
             padding,
             last: now,
             timer: None,
+            timer_wakes: None,
         }
     }
 }
@@ -201,7 +205,14 @@ impl TurnStream {
         self
     }
 
-    fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_timer(&mut self, cx: &mut Context<'_>, now: Instant) -> Poll<()> {
+        let is_set = self.timer.as_ref().is_some_and(|timer| now < timer.deadline());
+        let wakes = self.timer_wakes.as_ref();
+        if is_set && wakes.is_some_and(|waker| waker.will_wake(cx.waker())) {
+            return Poll::Pending;
+        }
+        // A timer that fires forgets what it wakes.
+        self.timer_wakes = None;
         let keep_alive = self
             .chunks
             .timeouts()
@@ -225,6 +236,7 @@ impl TurnStream {
             }
             timer.as_mut().reset(next(*last, now));
         }
+        self.timer_wakes = Some(cx.waker().clone());
         Poll::Pending
     }
 }
@@ -242,7 +254,7 @@ impl Stream for TurnStream {
                     (chunk, _) => chunk,
                 });
             }
-            std::task::ready!(self.poll_timer(cx));
+            std::task::ready!(self.poll_timer(cx, now));
             self.chunks.keep_alive();
         }
     }

@@ -33,6 +33,8 @@
 //! assert_eq!(decoder.finish(), Finish::Complete);
 //! ```
 
+use std::fmt::Write;
+
 use bytes::BytesMut;
 use serde_json::{Map, Value};
 
@@ -122,7 +124,7 @@ struct NdjsonSpelling {
 impl NdjsonSpelling {
     /// Appends `{"index":…` and returns the offset of the brace that begins the rest of the object.
     fn begin(&self, out: &mut BytesMut) -> usize {
-        out.extend_from_slice(format!("{{\"index\":{}", self.index).as_bytes());
+        let _ = write!(out, "{{\"index\":{}", self.index);
         out.len()
     }
 

@@ -44,6 +44,7 @@
 //! assert_eq!(decoder.finish(), Finish::Complete);
 //! ```
 
+use std::fmt::Write;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -172,9 +173,9 @@ impl SseSpelling {
     /// object.
     fn begin(&self, event: &str, out: &mut BytesMut) -> usize {
         if let (0, Some(retry)) = (self.index, self.retry) {
-            out.extend_from_slice(format!("retry: {}\n", retry.as_millis()).as_bytes());
+            let _ = writeln!(out, "retry: {}", retry.as_millis());
         }
-        out.extend_from_slice(format!("id: {}\nevent: {event}\n", self.index).as_bytes());
+        let _ = writeln!(out, "id: {}\nevent: {event}", self.index);
         out.extend_from_slice(DATA);
         out.len() - DATA.len()
     }

@@ -5,7 +5,7 @@
 //! not read it.
 
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,6 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::time::Instant;
 
-use super::FixedHasher;
 use super::entries::{FrameDropped, LogEntries};
 use super::error::ResumeError;
 use super::fold::FoldedSnapshot;
@@ -49,7 +48,7 @@ pub(super) struct Log {
 #[derive(Debug, Default)]
 struct State {
     entries: LogEntries,
-    readers: HashMap<u64, ReaderState, FixedHasher>,
+    readers: BTreeMap<u64, ReaderState>,
     next_reader: u64,
     /// The time since when the log has had no reader.
     alone_since: Option<Instant>,
@@ -266,7 +265,7 @@ impl Log {
         let mut state = self.lock();
         let stalled: Vec<(u64, ReaderState)> = state
             .readers
-            .extract_if(|_, reader| {
+            .extract_if(.., |_, reader| {
                 let due = reader.behind_since.and_then(|since| since.checked_add(after));
                 next = due.filter(|due| *due > now).map_or(next, |due| due.min(next));
                 due.is_some_and(|due| due <= now)
@@ -321,8 +320,15 @@ impl Log {
         // As many bytes as a queue holds for its reader.
         let records = state.entries.read(from, QueueLimits::MAX_BYTES)?;
         if records.is_empty() {
-            let before = reader.waker.replace(cx.waker().clone());
             reader.behind_since = None;
+            if reader
+                .waker
+                .as_ref()
+                .is_some_and(|waker| waker.will_wake(cx.waker()))
+            {
+                return Poll::Pending;
+            }
+            let before = reader.waker.replace(cx.waker().clone());
             // Dropping a waker may run foreign code, so it happens outside of the lock.
             drop(guard);
             drop(before);

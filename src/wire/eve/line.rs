@@ -1,5 +1,7 @@
 //! One line, and the helpers that both vocabularies share.
 
+use std::fmt::Write;
+
 use bytes::BytesMut;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -98,7 +100,7 @@ impl Lines {
             out.extend_from_slice(b"}");
         }
         if let Some(index) = &mut self.index {
-            out.extend_from_slice(format!(r#","streamIndex":{index}"#).as_bytes());
+            let _ = write!(out, r#","streamIndex":{index}"#);
             *index += 1;
         }
         out.extend_from_slice(b"}\n");

@@ -150,6 +150,9 @@ impl LogEntries {
 
     /// Changes the frames, as records.
     fn change<T>(&mut self, change: impl FnOnce(&mut VecDeque<(Record, usize)>) -> T) -> T {
+        if let Stored::Records(records) = &mut self.stored {
+            return change(records);
+        }
         let mut records = match std::mem::take(&mut self.stored) {
             Stored::Records(records) => records,
             Stored::Sealed(sealed) => {
@@ -231,6 +234,10 @@ impl LogEntries {
             snapshot: self.snapshot(),
         })?;
         let skip = usize::try_from(skip).unwrap_or(usize::MAX);
+        // A reader that is up to date asks after each frame.
+        if skip >= self.stored.len() {
+            return Ok(Vec::new());
+        }
         let mut taken = 0;
         let fits = |(_, bytes): &(Record, usize)| {
             let fits = taken < max_bytes;

@@ -207,7 +207,7 @@ impl Writer {
     /// then, and nothing without the stream. Whether earlier frames are missing is found by the
     /// script, when the lease is renewed or the turn ends. Also returns about how long the command is.
     fn frame(&self, record: &Record) -> (Cmd, usize) {
-        let mut line = BytesMut::new();
+        let mut line = BytesMut::with_capacity(record.bytes());
         // Cannot fail: the queue has checked every event before.
         let _ = record.encode(&mut line_encoder(self.next), &mut line);
         let bytes = CALL_BYTES + line.len();

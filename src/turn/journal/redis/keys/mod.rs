@@ -13,6 +13,7 @@
 //! dead producer raises it to 2, so that the server refuses whatever the producer still sends: no
 //! entry is added before the newest one.
 
+use std::fmt::Write;
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -79,7 +80,10 @@ pub(super) fn inbox(prefix: &str, process: &str) -> String {
 
 /// Returns the ID of the entry of a frame.
 pub(super) fn entry_id(epoch: u64, index: u64) -> String {
-    format!("{epoch}-{}", index + 1)
+    // Each frame needs one, and `format!` allocates two or three times.
+    let mut id = String::with_capacity(24);
+    let _ = write!(id, "{epoch}-{}", index + 1);
+    id
 }
 
 /// Returns the epoch and the index of an entry.
