@@ -12,7 +12,7 @@ use std::fmt;
 /// assert_eq!(TurnId::parse(&id.to_string()), Some(id));
 /// assert_eq!(TurnId::parse("turn-1"), None);
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TurnId(u128);
 
 impl TurnId {

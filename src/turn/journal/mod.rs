@@ -40,7 +40,6 @@ mod redis;
 mod registry;
 
 use std::fmt;
-use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -63,10 +62,6 @@ use self::server::Store;
 use super::human::open::AnswerSource;
 use super::{AnswerError, AnswerOutcome, OpenQuestion, Rejected, Turn, TurnId};
 use crate::event::AuthorizationOutcome;
-
-/// A hasher without random keys, so that readers and mirrors are woken in the same order in each run
-/// of the simulation. Its keys are numbers and IDs of this process, which no client chooses.
-type FixedHasher = BuildHasherDefault<DefaultHasher>;
 
 /// Stores the frames of turns, so that several readers can read them, also after a disconnect, and
 /// so that a turn can be stopped and answered by its ID. Clones share the journal.

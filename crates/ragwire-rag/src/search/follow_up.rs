@@ -7,7 +7,9 @@ use std::sync::{Mutex, PoisonError};
 use crate::documents::sentences;
 use crate::models::{ChatMessage, Role};
 use crate::search::asked::Asked;
-use crate::search::reference::{Named, Reference, asks_for_a_kind, reference};
+use crate::search::reference::{
+    Named, Reference, asks_for_a_kind, ends_with_object, lists_a_kind, reference,
+};
 use crate::search::terms::{Term, coverage, question_terms};
 use crate::{DocumentFilter, Hit, Library};
 
@@ -136,7 +138,9 @@ fn continued(library: &Library, question: &str, own: &[Term], before: &str) -> O
     let whole = format!("{asked} {}", words.join(" "));
     let is_sure = refers == Reference::Certain;
     let is_else = || {
-        if significant(own) < MIN_OWN_TERMS {
+        if lists_a_kind(question, library.language_of_question(question)) {
+            is_titled_alone(library, question, &whole, own)
+        } else if significant(own) < MIN_OWN_TERMS {
             is_elsewhere(library, question, before)
         } else {
             is_about_else(library, question, &whole, refers, own, &of_before)
@@ -166,12 +170,19 @@ fn refers(library: &Library, question: &str, own: &[Term], before: &[Term]) -> R
         Some(term) if !term.is_question_word => Named::Vaguely,
         Some(_) | None => Named::No,
     };
-    let says_enough = significant(own) >= MIN_OWN_TERMS;
+    let language = library.language_of_question(question);
+    let says_enough = significant(own) >= MIN_OWN_TERMS || ends_with_object(question, language, named);
     let names_a_kind = significant(own) > 0 && asks_for_a_kind(question);
     if !says_enough && !own.iter().any(is_rare) && !names_a_kind {
-        return Reference::Certain;
+        // `which formats are there` may name a kind that has a section.
+        let lists = significant(own) > 0 && lists_a_kind(question, language);
+        return if lists {
+            Reference::Possible
+        } else {
+            Reference::Certain
+        };
     }
-    match reference(question, library.language_of_question(question), named) {
+    match reference(question, language, named) {
         // One rare word is a whole question unless a pronoun replaces another.
         Reference::Continues if !says_enough => Reference::Nothing,
         refers => refers,
@@ -220,6 +231,25 @@ fn is_elsewhere(library: &Library, question: &str, before: &str) -> bool {
             .is_some_and(|before| before.chunk.document_id == hit.chunk.document_id)
     };
     !found.is_empty() && !found.iter().any(is_of)
+}
+
+/// Returns whether a question for all things of a kind is about no part of what the conversation is about: what is
+/// found for it alone has the kind in a title, and what is found for `whole` has not.
+fn is_titled_alone(library: &Library, question: &str, whole: &str, own: &[Term]) -> bool {
+    let is_titled = |query: &str| {
+        everyones(library, query, 1).first().is_some_and(|hit| {
+            let language = library.language_of(&hit.chunk.text);
+            let name = library.name_text(&hit.chunk.document_id, &hit.chunk.document_name);
+            let titles = [hit.chunk.heading.as_deref().unwrap_or_default(), &name];
+            let stems = titles
+                .iter()
+                .flat_map(|title| library.terms_in(title, language))
+                .collect();
+            own.iter()
+                .any(|term| !term.is_question_word && term.is_in(&stems))
+        })
+    };
+    is_titled(question) && !is_titled(whole)
 }
 
 /// Returns the share of a question's own words that a passage has.
@@ -377,6 +407,26 @@ mod tests {
             ("and the optimizer?", false),
         ] {
             let found = stand_alone(&library, question, &before);
+            assert_eq!(found.is_none(), is_alone, "{question}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_question_for_all_things_of_a_kind_may_begin_a_new_subject() {
+        let library = library(
+            "# Stopping\n\nA turn stops when its reader leaves. Each wire says so.\n\n# Wires\n\nFramed text and lines of JSON are wires.\n\n# Uploads\n\nA document is uploaded with a request.\n\n## Limits of uploads\n\nAn uploaded document has at most 20 MB.\n\n# Limits of questions\n\nA question has at most 4,000 characters.",
+        );
+        let [stop, upload] = ["when does a turn stop?", "how do i upload a document?"]
+            .map(|question| [ChatMessage::new(Role::User, question)]);
+        for (before, question, is_alone) in [
+            (&stop, "which wires are there?", true),
+            // Those of uploads.
+            (&upload, "which limits are there?", false),
+            (&stop, "how many are there?", false),
+            (&stop, "how do i upload documents?", true),
+            (&stop, "how do i upload them?", false),
+        ] {
+            let found = stand_alone(&library, question, before);
             assert_eq!(found.is_none(), is_alone, "{question}: {found:?}");
         }
     }

@@ -41,6 +41,8 @@ struct Words {
     asking: &'static str,
     /// Prepositions with which a question begins that lacks its verb: `since which version`.
     prepositions: &'static str,
+    /// Phrases, separated by commas, that end a question for all things of a kind: `which formats are there`.
+    listing: &'static str,
 }
 
 impl Words {
@@ -68,6 +70,7 @@ const ENGLISH: Words = Words {
         aren arent doesn doesnt don dont didn didnt cant couldn couldnt won wont wouldn wouldnt",
     asking: "where when why how what which who whom whose",
     prepositions: "since from until till for in on with without by at to under before after like about",
+    listing: "are there,exist,are available,are supported",
 };
 
 const GERMAN: Words = Words {
@@ -83,6 +86,7 @@ const GERMAN: Words = Words {
         hatte",
     asking: "was welche welcher welches welchen welchem wie wo wann wer",
     prepositions: "seit ab bis für in im auf mit ohne von bei zu unter vor nach über",
+    listing: "gibt es,es gibt,existieren",
 };
 
 const FRENCH: Words = Words {
@@ -97,6 +101,7 @@ const FRENCH: Words = Words {
     verbs: "est sont était a ont peut peuvent doit doivent faut va vont sera",
     asking: "que qu qui où",
     prepositions: "depuis dès jusqu pour en dans sur avec sans par à sous avant après de chez",
+    listing: "y a t il,il y a,existent",
 };
 
 const SPANISH: Words = Words {
@@ -110,6 +115,7 @@ const SPANISH: Words = Words {
     verbs: "es son está están era hay puede pueden debe deben tiene tienen será",
     asking: "que quien donde",
     prepositions: "desde hasta para en con sin por a bajo antes después de",
+    listing: "hay,existen",
 };
 
 const ITALIAN: Words = Words {
@@ -123,6 +129,7 @@ const ITALIAN: Words = Words {
     verbs: "è sono era erano può possono deve devono ha hanno",
     asking: "che",
     prepositions: "da fino per in su con senza a sotto prima dopo di",
+    listing: "ci sono,esistono",
 };
 
 const PORTUGUESE: Words = Words {
@@ -136,6 +143,7 @@ const PORTUGUESE: Words = Words {
     verbs: "é são está estão era pode podem deve devem tem têm será",
     asking: "que",
     prepositions: "desde até para em com sem por a sob antes depois de",
+    listing: "há,existem",
 };
 
 const DUTCH: Words = Words {
@@ -149,6 +157,7 @@ const DUTCH: Words = Words {
     verbs: "is zijn was waren kan kunnen mag moet moeten zal zullen wordt worden heeft hebben",
     asking: "",
     prepositions: "sinds vanaf tot voor in op met zonder van bij naar onder na over",
+    listing: "zijn er,er zijn,bestaan er",
 };
 
 /// English subjects after which `do` and `have` are verbs of their own: `can I do it`.
@@ -173,6 +182,10 @@ const KIND_STARTS: [&str; 8] = [
 ];
 /// English words after which a thing is one that the conversation knows: `what are the limits`.
 const SPECIFIC: &str = "the its their these those they my your other others some any";
+
+/// English nouns that mostly belong to asking: `what type`, `which documents`. As objects they are what a question is
+/// about.
+const OBJECTS: &str = "document documents text texts type types name names list lists";
 
 /// A question that lacks its verb has at most so many words: `for how long`.
 const SHORT_QUESTION: usize = 5;
@@ -211,6 +224,29 @@ pub(crate) fn asks_for_a_kind(question: &str) -> bool {
     let kind = KIND_STARTS.iter().find_map(|start| question.strip_prefix(start));
     let first = kind.and_then(|kind| kind.unicode_words().next());
     first.is_some_and(|first| !has(SPECIFIC, first))
+}
+
+/// Returns whether a question asks for all things of a kind: `which formats are there`. That may be those of what the
+/// conversation is about: `which options are there`.
+pub(crate) fn lists_a_kind(question: &str, language: Language) -> bool {
+    let question = question.to_lowercase().replace(['\'', '’'], " ");
+    let words: Vec<&str> = question.unicode_words().collect();
+    let ends = |phrase: &str| {
+        let phrase: Vec<&str> = phrase.split_whitespace().collect();
+        words.len() > phrase.len() + 1 && words.ends_with(&phrase)
+    };
+    words_of(language).is_some_and(|known| known.listing.split(',').any(ends))
+}
+
+/// Returns whether a question ends with an object that no article refers to the conversation: `how do i upload documents`,
+/// `how do i delete a document`.
+pub(crate) fn ends_with_object(question: &str, language: Language, named: impl Fn(&str) -> Named) -> bool {
+    let question = question.to_lowercase();
+    let words: Vec<&str> = question.unicode_words().collect();
+    let ([.., before, "a" | "an", object] | [.., before, object]) = words[..] else {
+        return false;
+    };
+    language == Language::English && has(OBJECTS, object) && named(before) != Named::No
 }
 
 fn has(list: &str, word: &str) -> bool {
@@ -448,6 +484,50 @@ mod tests {
             ("what is it", false),
         ] {
             assert_eq!(asks_for_a_kind(question), asks, "{question}");
+        }
+    }
+
+    #[test]
+    fn an_object_without_the_is_named() {
+        let named = |word: &str| match word {
+            "upload" | "delete" => Named::Vaguely,
+            _ => Named::No,
+        };
+        for (question, ends) in [
+            ("how do I upload documents?", true),
+            ("how do I delete a document", true),
+            ("how do I delete the document", false),
+            ("which documents", false),
+            ("upload documents where", false),
+            ("documents", false),
+        ] {
+            assert_eq!(
+                ends_with_object(question, Language::English, named),
+                ends,
+                "{question}"
+            );
+            assert!(!ends_with_object(question, Language::German, named), "{question}");
+        }
+    }
+
+    #[test]
+    fn a_question_for_all_things_of_a_kind_ends_with_there_are() {
+        for (question, language, lists) in [
+            ("which wires are there?", Language::English, true),
+            ("what formats exist", Language::English, true),
+            ("are there", Language::English, false),
+            ("are there limits", Language::English, false),
+            ("how are there", Language::English, false),
+            ("Welche Formate gibt es?", Language::German, true),
+            ("gibt es Formate", Language::German, false),
+            ("quels formats y a-t-il ?", Language::French, true),
+            ("qué formatos hay", Language::Spanish, true),
+            ("quali formati ci sono", Language::Italian, true),
+            ("que formatos há", Language::Portuguese, true),
+            ("welke formaten zijn er", Language::Dutch, true),
+            ("hangi biçimler var", Language::Turkish, false),
+        ] {
+            assert_eq!(lists_a_kind(question, language), lists, "{question}");
         }
     }
 

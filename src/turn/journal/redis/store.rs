@@ -1,6 +1,6 @@
 //! A journal's server: the connection, and the turns and replies that this process waits for.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,8 +14,8 @@ use super::mirror::Mirror;
 use crate::redis::link::Link;
 use crate::redis::{Durability, RedisOptions};
 use crate::turn::TurnId;
+use crate::turn::journal::JournalLimits;
 use crate::turn::journal::registry::Registry;
-use crate::turn::journal::{FixedHasher, JournalLimits};
 
 /// The time for which the keys of a running turn survive its host beyond the lease, the retry time
 /// and the time that finished turns are kept: longer than the clocks and pauses of two hosts
@@ -40,7 +40,8 @@ pub(in crate::turn::journal) struct Store {
 /// The turns and replies that this process waits for.
 #[derive(Default)]
 pub(super) struct Subscriptions {
-    pub(super) mirrors: HashMap<TurnId, Mirror, FixedHasher>,
+    /// In an order that is the same in each run of the simulation.
+    pub(super) mirrors: BTreeMap<TurnId, Mirror>,
     /// The calls to other hosts that wait for a reply, by their numbers.
     pub(super) calls: HashMap<u64, oneshot::Sender<Outcome>>,
     pub(super) next_call: u64,

@@ -314,8 +314,8 @@ fn handle_failure(store: &Store, error: &redis::RedisError) {
 }
 
 fn fail_all(store: &Store) {
-    let mirrors: Vec<_> = store.lock().mirrors.drain().collect();
-    for (_, mirror) in mirrors {
+    let mirrors = std::mem::take(&mut store.lock().mirrors);
+    for mirror in mirrors.into_values() {
         mirror.fail(&store.registry, unavailable());
     }
 }
