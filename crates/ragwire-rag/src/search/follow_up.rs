@@ -138,12 +138,12 @@ fn continued(library: &Library, question: &str, own: &[Term], before: &str) -> O
     let whole = format!("{asked} {}", words.join(" "));
     let is_sure = refers == Reference::Certain;
     let is_else = || {
-        if lists_a_kind(question, library.language_of_question(question)) {
-            is_titled_alone(library, question, &whole, own)
-        } else if significant(own) < MIN_OWN_TERMS {
-            is_elsewhere(library, question, before)
-        } else {
+        if significant(own) >= MIN_OWN_TERMS {
             is_about_else(library, question, &whole, refers, own, &of_before)
+        } else if lists_a_kind(question, library.language_of_question(question)) {
+            is_titled_alone(library, question, &whole, own)
+        } else {
+            is_elsewhere(library, question, before)
         }
     };
     if !is_sure && is_else() {
