@@ -16,6 +16,7 @@ mod journal;
 #[path = "../journals/mod.rs"]
 mod journals;
 mod outside;
+mod polls;
 mod queues;
 mod relay;
 mod sinks;

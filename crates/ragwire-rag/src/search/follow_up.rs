@@ -233,18 +233,12 @@ fn is_elsewhere(library: &Library, question: &str, before: &str) -> bool {
     !found.is_empty() && !found.iter().any(is_of)
 }
 
-/// Returns whether a question for all things of a kind is about no part of what the conversation is about: what is
-/// found for it alone has the kind in a title, and what is found for `whole` has not.
+/// Returns whether a question for all things of a kind begins a new subject: what is found for it alone has the kind
+/// in a title, and what is found for `whole` has not.
 fn is_titled_alone(library: &Library, question: &str, whole: &str, own: &[Term]) -> bool {
     let is_titled = |query: &str| {
         everyones(library, query, 1).first().is_some_and(|hit| {
-            let language = library.language_of(&hit.chunk.text);
-            let name = library.name_text(&hit.chunk.document_id, &hit.chunk.document_name);
-            let titles = [hit.chunk.heading.as_deref().unwrap_or_default(), &name];
-            let stems = titles
-                .iter()
-                .flat_map(|title| library.terms_in(title, language))
-                .collect();
+            let stems = stems(library, hit, &[&title(library, hit)]);
             own.iter()
                 .any(|term| !term.is_question_word && term.is_in(&stems))
         })
@@ -254,12 +248,23 @@ fn is_titled_alone(library: &Library, question: &str, whole: &str, own: &[Term])
 
 /// Returns the share of a question's own words that a passage has.
 fn covered(library: &Library, own: &[Term], hit: &Hit) -> f32 {
-    let language = library.language_of(&hit.chunk.text);
+    let stems = stems(library, hit, &[&hit.chunk.text, &title(library, hit)]);
+    coverage(own, |term| term.is_in(&stems))
+}
+
+/// Returns the heading of a passage and the name of its document.
+fn title(library: &Library, hit: &Hit) -> String {
     let heading = hit.chunk.heading.as_deref().unwrap_or_default();
     let name = library.name_text(&hit.chunk.document_id, &hit.chunk.document_name);
-    let texts = [hit.chunk.text.as_str(), heading, &name].into_iter();
-    let stems: HashSet<String> = texts.flat_map(|text| library.terms_in(text, language)).collect();
-    coverage(own, |term| term.is_in(&stems))
+    format!("{heading}\n{name}")
+}
+
+fn stems(library: &Library, hit: &Hit, texts: &[&str]) -> HashSet<String> {
+    let language = library.language_of(&hit.chunk.text);
+    texts
+        .iter()
+        .flat_map(|text| library.terms_in(text, language))
+        .collect()
 }
 
 /// Returns the first passages for a query that all users see. What only others find decides nothing about a

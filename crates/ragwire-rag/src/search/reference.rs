@@ -231,11 +231,15 @@ pub(crate) fn asks_for_a_kind(question: &str) -> bool {
 pub(crate) fn lists_a_kind(question: &str, language: Language) -> bool {
     let question = question.to_lowercase().replace(['\'', '’'], " ");
     let words: Vec<&str> = question.unicode_words().collect();
+    let Some((known, first)) = words_of(language).zip(words.first()) else {
+        return false;
+    };
     let ends = |phrase: &str| {
         let phrase: Vec<&str> = phrase.split_whitespace().collect();
         words.len() > phrase.len() + 1 && words.ends_with(&phrase)
     };
-    words_of(language).is_some_and(|known| known.listing.split(',').any(ends))
+    // `does a format exist` asks for one.
+    !has(known.verbs, first) && known.listing.split(',').any(ends)
 }
 
 /// Returns whether a question ends with an object that no article refers to the conversation: `how do i upload documents`,
@@ -518,6 +522,7 @@ mod tests {
             ("are there", Language::English, false),
             ("are there limits", Language::English, false),
             ("how are there", Language::English, false),
+            ("does this format exist", Language::English, false),
             ("Welche Formate gibt es?", Language::German, true),
             ("gibt es Formate", Language::German, false),
             ("quels formats y a-t-il ?", Language::French, true),

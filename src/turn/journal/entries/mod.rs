@@ -126,7 +126,7 @@ impl LogEntries {
         }
     }
 
-    /// Drops all frames of a turn that has ended, without a snapshot. Nobody can read it any more.
+    /// Drops all frames of a turn that has ended and has no reader, without a snapshot.
     pub(super) fn evict(&mut self) {
         *self = Self {
             base: self.next(),

@@ -179,7 +179,7 @@ pub enum ParseError {
     Damaged {
         /// What is damaged.
         what: &'static str,
-        /// What is wrong with it, for logs. It is not meant for end users.
+        /// The problem, for logs and not for end users.
         reason: String,
     },
     /// The parts of a zipped document are larger than [`ParseLimits::max_inflated_bytes`].

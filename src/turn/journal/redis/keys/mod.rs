@@ -80,8 +80,8 @@ pub(super) fn inbox(prefix: &str, process: &str) -> String {
 
 /// Returns the ID of the entry of a frame.
 pub(super) fn entry_id(epoch: u64, index: u64) -> String {
-    // Each frame needs one, and `format!` allocates two or three times.
-    let mut id = String::with_capacity(24);
+    // One allocation for each frame: a digit, a hyphen and at most 20 digits.
+    let mut id = String::with_capacity(22);
     let _ = write!(id, "{epoch}-{}", index + 1);
     id
 }
