@@ -47,8 +47,9 @@ impl Extractive {
             send_words(sink, &text).await?;
             return Ok(GeneratedAnswer::answered(Vec::new()).text(text));
         }
-        let question = stand_alone(&self.library, request.question, request.earlier);
-        let question = question.as_deref().unwrap_or(request.question);
+        let carried = stand_alone(&self.library, request.question, request.earlier);
+        let question = carried.as_deref().unwrap_or(request.question);
+        let own = carried.as_ref().map(|_| request.question);
         let notices = Notices::of(&self.library, question);
         let mut answer = QuotedAnswer {
             request,
@@ -80,7 +81,7 @@ impl Extractive {
         let mut confidence = 0.0;
         for part in &parts {
             // A dozen chunks take a few milliseconds, so this stays on the runtime's thread.
-            let found = extract(&self.library, part, request.context, near_part);
+            let found = extract(&self.library, part, own, request.context, near_part);
             match found.verdict {
                 Verdict::Answer => {
                     confidence += found.confidence() / parts.len() as f64;
@@ -97,14 +98,14 @@ impl Extractive {
             let answered = GeneratedAnswer::answered(answer.citations).confidence(confidence);
             return Ok(answered.text(answer.text));
         }
-        let found = extract(&self.library, question, request.context, &near);
+        let found = extract(&self.library, question, own, request.context, &near);
         if found.quoted.is_empty() {
             let text = if self.library.chunk_count() == 0 {
-                notices.no_documents
+                notices.no_documents.to_owned()
             } else {
-                notices.no_answer
+                notices.no_answer_to(&self.library, question)
             };
-            send_words(sink, text).await?;
+            send_words(sink, &text).await?;
             return Ok(GeneratedAnswer::not_answered().text(text));
         }
         let remark = if found.unknown.is_empty() {

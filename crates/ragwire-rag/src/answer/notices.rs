@@ -3,6 +3,7 @@
 use crate::answer::generate::{NO_ANSWER, NO_DOCUMENTS};
 use crate::search::analyzer::{Language, Run, is_hangul, is_hiragana, is_katakana, runs};
 use crate::search::lexical::Analyzer;
+use crate::search::terms::question_terms;
 use crate::{Hit, Library};
 
 /// Where a notice has what it names.
@@ -13,6 +14,8 @@ const NAMED: &str = "{}";
 pub(crate) struct Notices {
     /// [`NO_ANSWER`].
     pub(crate) no_answer: &'static str,
+    /// After it, if no document is in the language of the question.
+    other_language: &'static str,
     /// [`NO_DOCUMENTS`].
     pub(crate) no_documents: &'static str,
     /// Before the closest passages of a question that none of them answers.
@@ -69,6 +72,20 @@ impl Notices {
         match in_script(question) {
             Some(notices) => notices,
             None => in_language(library.language_of_question(question)),
+        }
+    }
+
+    /// Says that the documents do not answer a question. If they have none of its words and no document is in its
+    /// language, says that too.
+    pub(crate) fn no_answer_to(&self, library: &Library, question: &str) -> String {
+        let is_of_none = |language| !library.has_language(language);
+        let may_be_other =
+            in_script(question).is_some() || library.said_language(question).is_some_and(is_of_none);
+        if may_be_other && question_terms(library, question).iter().all(|term| !term.known) {
+            let space = if self.no_answer.ends_with('.') { " " } else { "" };
+            format!("{}{space}{}", self.no_answer, self.other_language)
+        } else {
+            self.no_answer.to_owned()
         }
     }
 
@@ -142,6 +159,7 @@ fn in_language(language: Language) -> &'static Notices {
 
 const ENGLISH: Notices = Notices {
     no_answer: NO_ANSWER,
+    other_language: "None of them is in English.",
     no_documents: NO_DOCUMENTS,
     not_directly: "The documents do not answer this directly.",
     closest: "Closest passages:",
@@ -154,6 +172,7 @@ const ENGLISH: Notices = Notices {
 
 const DANISH: Notices = Notices {
     no_answer: "Dokumenterne besvarer ikke dette spørgsmål.",
+    other_language: "Ingen af dem er på dansk.",
     no_documents: "Der er endnu ingen dokumenter at svare ud fra.",
     not_directly: "Dokumenterne besvarer ikke dette direkte.",
     closest: "De nærmeste afsnit:",
@@ -166,6 +185,7 @@ const DANISH: Notices = Notices {
 
 const DUTCH: Notices = Notices {
     no_answer: "De documenten beantwoorden deze vraag niet.",
+    other_language: "Geen ervan is in het Nederlands.",
     no_documents: "Er zijn nog geen documenten om uit te antwoorden.",
     not_directly: "De documenten beantwoorden dit niet rechtstreeks.",
     closest: "Meest verwante passages:",
@@ -178,6 +198,7 @@ const DUTCH: Notices = Notices {
 
 const FRENCH: Notices = Notices {
     no_answer: "Les documents ne répondent pas à cette question.",
+    other_language: "Aucun n’est en français.",
     no_documents: "Il n’y a pas encore de documents à partir desquels répondre.",
     not_directly: "Les documents n’y répondent pas directement.",
     closest: "Passages les plus proches :",
@@ -190,6 +211,7 @@ const FRENCH: Notices = Notices {
 
 const GERMAN: Notices = Notices {
     no_answer: "Die Dokumente beantworten diese Frage nicht.",
+    other_language: "Keines davon ist auf Deutsch.",
     no_documents: "Es gibt noch keine Dokumente, aus denen geantwortet werden kann.",
     not_directly: "Die Dokumente beantworten das nicht direkt.",
     closest: "Am nächsten kommen diese Stellen:",
@@ -202,6 +224,7 @@ const GERMAN: Notices = Notices {
 
 const ITALIAN: Notices = Notices {
     no_answer: "I documenti non rispondono a questa domanda.",
+    other_language: "Nessuno è in italiano.",
     no_documents: "Non ci sono ancora documenti da cui rispondere.",
     not_directly: "I documenti non rispondono direttamente.",
     closest: "Passaggi più vicini:",
@@ -214,6 +237,7 @@ const ITALIAN: Notices = Notices {
 
 const NORWEGIAN: Notices = Notices {
     no_answer: "Dokumentene besvarer ikke dette spørsmålet.",
+    other_language: "Ingen av dem er på norsk.",
     no_documents: "Det finnes ennå ingen dokumenter å svare ut fra.",
     not_directly: "Dokumentene besvarer ikke dette direkte.",
     closest: "De nærmeste avsnittene:",
@@ -226,6 +250,7 @@ const NORWEGIAN: Notices = Notices {
 
 const PORTUGUESE: Notices = Notices {
     no_answer: "Os documentos não respondem a esta pergunta.",
+    other_language: "Nenhum está em português.",
     no_documents: "Ainda não há documentos a partir dos quais responder.",
     not_directly: "Os documentos não respondem a isto diretamente.",
     closest: "Passagens mais próximas:",
@@ -238,6 +263,7 @@ const PORTUGUESE: Notices = Notices {
 
 const RUSSIAN: Notices = Notices {
     no_answer: "В документах нет ответа на этот вопрос.",
+    other_language: "Среди них нет ни одного на русском.",
     no_documents: "Документов, по которым можно ответить, пока нет.",
     not_directly: "В документах нет прямого ответа.",
     closest: "Самые близкие фрагменты:",
@@ -250,6 +276,7 @@ const RUSSIAN: Notices = Notices {
 
 const SPANISH: Notices = Notices {
     no_answer: "Los documentos no responden a esta pregunta.",
+    other_language: "Ninguno está en español.",
     no_documents: "Todavía no hay documentos con los que responder.",
     not_directly: "Los documentos no responden a esto directamente.",
     closest: "Pasajes más cercanos:",
@@ -262,6 +289,7 @@ const SPANISH: Notices = Notices {
 
 const SWEDISH: Notices = Notices {
     no_answer: "Dokumenten besvarar inte den här frågan.",
+    other_language: "Inget av dem är på svenska.",
     no_documents: "Det finns ännu inga dokument att svara utifrån.",
     not_directly: "Dokumenten besvarar inte detta direkt.",
     closest: "Närmaste avsnitt:",
@@ -274,6 +302,7 @@ const SWEDISH: Notices = Notices {
 
 const ARABIC: Notices = Notices {
     no_answer: "الوثائق لا تجيب عن هذا السؤال.",
+    other_language: "لا توجد وثيقة منها بالعربية.",
     no_documents: "لا توجد بعد وثائق يمكن الإجابة منها.",
     not_directly: "الوثائق لا تجيب عن ذلك مباشرة.",
     closest: "أقرب المقاطع:",
@@ -286,6 +315,7 @@ const ARABIC: Notices = Notices {
 
 const FINNISH: Notices = Notices {
     no_answer: "Asiakirjat eivät vastaa tähän kysymykseen.",
+    other_language: "Yksikään niistä ei ole suomeksi.",
     no_documents: "Vielä ei ole asiakirjoja, joiden perusteella vastata.",
     not_directly: "Asiakirjat eivät vastaa tähän suoraan.",
     closest: "Lähimmät kohdat:",
@@ -298,6 +328,7 @@ const FINNISH: Notices = Notices {
 
 const GREEK: Notices = Notices {
     no_answer: "Τα έγγραφα δεν απαντούν σε αυτή την ερώτηση.",
+    other_language: "Κανένα δεν είναι στα ελληνικά.",
     no_documents: "Δεν υπάρχουν ακόμη έγγραφα από τα οποία να δοθεί απάντηση.",
     not_directly: "Τα έγγραφα δεν απαντούν άμεσα σε αυτό.",
     closest: "Πλησιέστερα αποσπάσματα:",
@@ -310,6 +341,7 @@ const GREEK: Notices = Notices {
 
 const HUNGARIAN: Notices = Notices {
     no_answer: "A dokumentumok nem válaszolnak erre a kérdésre.",
+    other_language: "Egyik sem magyar nyelvű.",
     no_documents: "Még nincsenek dokumentumok, amelyek alapján válaszolni lehetne.",
     not_directly: "A dokumentumok erre nem válaszolnak közvetlenül.",
     closest: "A legközelebbi részek:",
@@ -322,6 +354,7 @@ const HUNGARIAN: Notices = Notices {
 
 const ROMANIAN: Notices = Notices {
     no_answer: "Documentele nu răspund la această întrebare.",
+    other_language: "Niciunul nu este în română.",
     no_documents: "Nu există încă documente din care să se răspundă.",
     not_directly: "Documentele nu răspund direct la aceasta.",
     closest: "Cele mai apropiate pasaje:",
@@ -334,6 +367,7 @@ const ROMANIAN: Notices = Notices {
 
 const TURKISH: Notices = Notices {
     no_answer: "Belgeler bu soruyu yanıtlamıyor.",
+    other_language: "Hiçbiri Türkçe değil.",
     no_documents: "Henüz yanıt verilebilecek belge yok.",
     not_directly: "Belgeler bunu doğrudan yanıtlamıyor.",
     closest: "En yakın bölümler:",
@@ -346,6 +380,7 @@ const TURKISH: Notices = Notices {
 
 const CHINESE: Notices = Notices {
     no_answer: "文档没有回答这个问题。",
+    other_language: "其中没有中文文档。",
     no_documents: "目前还没有可供回答的文档。",
     not_directly: "文档没有直接回答这个问题。",
     closest: "最接近的段落：",
@@ -358,6 +393,7 @@ const CHINESE: Notices = Notices {
 
 const JAPANESE: Notices = Notices {
     no_answer: "文書にはこの質問への答えがありません。",
+    other_language: "日本語の文書はありません。",
     no_documents: "回答のもとになる文書がまだありません。",
     not_directly: "文書には直接の答えがありません。",
     closest: "最も近い箇所：",
@@ -370,6 +406,7 @@ const JAPANESE: Notices = Notices {
 
 const KOREAN: Notices = Notices {
     no_answer: "문서에 이 질문에 대한 답이 없습니다.",
+    other_language: "한국어 문서는 없습니다.",
     no_documents: "답변에 사용할 문서가 아직 없습니다.",
     not_directly: "문서에 직접적인 답이 없습니다.",
     closest: "가장 가까운 부분:",
@@ -383,7 +420,7 @@ const KOREAN: Notices = Notices {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LibraryLimits;
+    use crate::{LibraryLimits, ParseLimits, parse};
 
     #[test]
     fn notices_are_in_the_language_of_the_question() {
@@ -401,6 +438,26 @@ mod tests {
         ] {
             assert_eq!(Notices::of(&library, question).no_answer, wanted, "{question}");
         }
+    }
+
+    #[test]
+    fn documents_in_another_language_are_mentioned() {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        let text = "The robin sings at dusk, and it is the first of the birds. 知更鸟。";
+        let parsed = parse("a.md", text.as_bytes(), &ParseLimits::default()).unwrap();
+        library.add("a.md", &parsed).unwrap();
+        let said = |question: &str| Notices::of(&library, question).no_answer_to(&library, question);
+        assert_eq!(said("What is the capital of France?"), NO_ANSWER);
+        assert_eq!(
+            said("Was ist die Hauptstadt von Frankreich?"),
+            "Die Dokumente beantworten diese Frage nicht. Keines davon ist auf Deutsch."
+        );
+        assert_eq!(
+            said("フランスの首都はどこですか"),
+            "文書にはこの質問への答えがありません。日本語の文書はありません。"
+        );
+        assert_eq!(said("知更鸟住在哪里？"), CHINESE.no_answer);
+        assert_eq!(said("Wo ist der Robin und wann schläft er?"), GERMAN.no_answer);
     }
 
     #[test]

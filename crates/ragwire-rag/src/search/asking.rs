@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-use crate::search::analyzer::Language;
+use crate::search::analyzer::{Language, fold};
 
 const ENGLISH: &str = "many much use used uses using tell explain describe give show please know mean means \
     could would find list name get got say says said us reach happen happens kind type long often documents \
@@ -15,7 +15,8 @@ const ENGLISH: &str = "many much use used uses using tell explain describe give 
     mentioning wonder wondering curious details detailed provide elaborate specific specifically exactly basically \
     maybe perhaps guess think believe info information regarding concerning across beyond among amongst toward towards \
     throughout along alongside around behind beside besides despite except unless till although whether amid onto \
-    anytime sometimes always i'm i've i'd i'll you're you've we're we've they're";
+    anytime sometimes always even though want wants wanted wanna gonna need needs supposed way ways thing things \
+    stuff lot lots able anymore every i'm i've i'd i'll you're you've we're we've they're";
 
 const FRENCH: &str = "comment quand pourquoi combien quel quelle quels quelles où quoi puis peut peux peuvent \
     dois doit doivent faut utiliser utilise utilisé expliquer explique expliquez décrire décris décrivez donner \
@@ -178,13 +179,24 @@ pub(crate) fn only_asks(word: &str, language: Language) -> bool {
     languages_asking_with(word) & language.bit() != 0
 }
 
+/// Languages whose accents are often not typed: `cuanto`, `perche`.
+const ACCENTS_LEFT_OUT: [Language; 4] = [
+    Language::French,
+    Language::Italian,
+    Language::Portuguese,
+    Language::Spanish,
+];
+
 /// Returns the languages in which a word in lower case only says that something is asked, as bits.
 pub(crate) fn languages_asking_with(word: &str) -> u32 {
-    static LANGUAGES: LazyLock<HashMap<&str, u32>> = LazyLock::new(|| {
+    static LANGUAGES: LazyLock<HashMap<String, u32>> = LazyLock::new(|| {
         let mut languages = HashMap::new();
         for language in Language::ALL {
             for word in words(language).split_whitespace() {
-                *languages.entry(word).or_default() |= language.bit();
+                *languages.entry(word.to_owned()).or_default() |= language.bit();
+                if ACCENTS_LEFT_OUT.contains(&language) {
+                    *languages.entry(fold(word)).or_default() |= language.bit();
+                }
             }
         }
         languages

@@ -19,6 +19,8 @@ const MAX_PROPERTIES: usize = 8;
 const REFERENCES: [&str; 3] = ["See ", "Siehe ", "Voir "];
 /// The fewest words of a description in one line: an index has the module or page of each name.
 const MIN_DESCRIPTION: usize = 4;
+/// What is before a name in a list.
+const LIST_MARKS: [&str; 3] = ["- ", "* ", "• "];
 /// What is between a name and its description in one line.
 const AFTER_NAME: [&str; 5] = [": ", " — ", " – ", " -- ", " - "];
 
@@ -131,7 +133,11 @@ fn description_of(parts: &[Part<'_>], at: usize) -> Option<usize> {
 /// Returns the name in a line that also says what it is.
 fn name_in_line<'a>(part: &Part<'a>) -> Option<&'a str> {
     let (name, rest) = match part.kind {
-        LineKind::Prose => AFTER_NAME.iter().find_map(|after| part.text.split_once(after))?,
+        LineKind::Prose => {
+            let text = LIST_MARKS.iter().find_map(|mark| part.text.strip_prefix(mark));
+            let text = text.unwrap_or(part.text);
+            AFTER_NAME.iter().find_map(|after| text.split_once(after))?
+        }
         // With the head of its column: `Name: max_size`.
         LineKind::Row => {
             let (cell, rest) = part.text.split_once(CELL)?;
@@ -189,6 +195,11 @@ mod tests {
                 "set max_size",
                 "max_size: how large it may be. Then more.\nElse.",
                 Some("max_size: how large it may be.\nThen more."),
+            ),
+            (
+                "what does --all do",
+                "These are the options:\n- --size: how large it may be\n- --all: take all of the birds",
+                Some("- --all: take all of the birds"),
             ),
             (
                 "set max_size",

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::documents::sentences;
 use crate::models::{ChatMessage, Role};
+use crate::search::analyzer::Language;
 use crate::search::asked::Asked;
 use crate::search::reference::{
     Named, Reference, asks_for_a_kind, ends_with_object, lists_a_kind, reference,
@@ -95,21 +96,37 @@ impl RecentFollowUps {
 fn following(library: &Library, question: &str, earlier: &[&str]) -> Option<FollowUp> {
     let (newest, older) = earlier.split_first()?;
     let own = question_terms(library, question);
+    // `y xfce?` has the language of what it continues.
+    let said = library.said_language(question);
+    let language = said.unwrap_or_else(|| library.language_of_question(newest));
     // If the newest continues another, it has more words then, and a reference is less likely.
-    if refers(library, question, &own, &question_terms(library, newest)) == Reference::Nothing {
+    if refers(
+        library,
+        question,
+        language,
+        &own,
+        &question_terms(library, newest),
+    ) == Reference::Nothing
+    {
         return None;
     }
     let of_before = following(library, newest, older);
     let before = of_before.map_or_else(|| (*newest).to_owned(), |of_before| of_before.question);
-    let question = continued(library, question, &own, &before)?;
+    let question = continued(library, question, language, &own, &before)?;
     Some(FollowUp { question, before })
 }
 
 /// Returns a question with these words and the weightiest of the one before, or `None` if it does not depend on
 /// it.
-fn continued(library: &Library, question: &str, own: &[Term], before: &str) -> Option<String> {
+fn continued(
+    library: &Library,
+    question: &str,
+    language: Language,
+    own: &[Term],
+    before: &str,
+) -> Option<String> {
     let of_before = question_terms(library, before);
-    let refers = refers(library, question, own, &of_before);
+    let refers = refers(library, question, language, own, &of_before);
     if refers == Reference::Nothing {
         return None;
     }
@@ -140,7 +157,7 @@ fn continued(library: &Library, question: &str, own: &[Term], before: &str) -> O
     let is_else = || {
         if significant(own) >= MIN_OWN_TERMS {
             is_about_else(library, question, &whole, refers, own, &of_before)
-        } else if lists_a_kind(question, library.language_of_question(question)) {
+        } else if lists_a_kind(question, language) {
             is_titled_alone(library, question, &whole, own)
         } else {
             is_elsewhere(library, question, before)
@@ -150,13 +167,14 @@ fn continued(library: &Library, question: &str, own: &[Term], before: &str) -> O
         return None;
     }
     let all = [own, &*carried].concat();
-    let is_answered_alone = !is_answered(library, question, &all, &whole, 1)
-        && is_answered(library, question, own, question, READ_HITS);
+    let asked = Asked::of(library, question, language);
+    let is_answered_alone = !is_answered(library, &asked, &all, &whole, 1)
+        && is_answered(library, &asked, own, question, READ_HITS);
     (!is_answered_alone).then_some(whole)
 }
 
 /// Returns how a question with these words refers to the one before it.
-fn refers(library: &Library, question: &str, own: &[Term], before: &[Term]) -> Reference {
+fn refers(library: &Library, question: &str, language: Language, own: &[Term], before: &[Term]) -> Reference {
     let unseen = library.unseen_weight().max(f32::EPSILON);
     let is_rare = |term: &Term| term.known && !term.is_question_word && term.weight / unseen >= RARE_SHARE;
     let has = |term: &Term, word: &str| {
@@ -170,7 +188,6 @@ fn refers(library: &Library, question: &str, own: &[Term], before: &[Term]) -> R
         Some(term) if !term.is_question_word => Named::Vaguely,
         Some(_) | None => Named::No,
     };
-    let language = library.language_of_question(question);
     let says_enough = significant(own) >= MIN_OWN_TERMS || ends_with_object(question, language, named);
     let names_a_kind = significant(own) > 0 && asks_for_a_kind(question);
     if !says_enough && !own.iter().any(is_rare) && !names_a_kind {
@@ -274,12 +291,9 @@ fn everyones(library: &Library, query: &str, most: usize) -> Vec<Hit> {
     library.search_in(query, most, &filter).unwrap_or_default()
 }
 
-/// Returns whether one of the first `most` passages for a query has a sentence with a word of the
-/// question and with the number, version or name that it asks for: “and how long did it train?” needs
+/// Returns whether one of the first `most` passages for a query has a sentence with one of these words and with the number, version or name that it asks for: “and how long did it train?” needs
 /// no word of the question before. `false` for a question that asks for none of these.
-fn is_answered(library: &Library, question: &str, own: &[Term], query: &str, most: usize) -> bool {
-    let language = library.language_of_question(question);
-    let asked = Asked::of(library, question, language);
+fn is_answered(library: &Library, asked: &Asked, own: &[Term], query: &str, most: usize) -> bool {
     let own: Vec<&Term> = own
         .iter()
         .filter(|term| term.known && !term.is_question_word)
@@ -364,6 +378,25 @@ mod tests {
             let found = stand_alone(&library, question, &said(before));
             assert_eq!(found.as_deref(), wanted, "{question}");
         }
+    }
+
+    #[test]
+    fn a_short_question_continues_in_the_language_of_the_one_before() {
+        let library = library(
+            "El escritorio Gnome ocupa más espacio en el disco que los demás. Xfce ocupa menos.\n\n\
+                El sistema de la instalación es pequeño, y con él se puede elegir.",
+        );
+        let before = [ChatMessage::new(
+            Role::User,
+            "cuanto espacio en disco ocupa gnome",
+        )];
+        assert_eq!(library.said_language("y xfce?"), Some(Language::Spanish));
+        let whole = stand_alone(&library, "y xfce?", &before).unwrap();
+        assert!(
+            whole.starts_with("y xfce ") && whole.contains("espacio"),
+            "{whole}"
+        );
+        assert_eq!(library.said_language("xfce con gnome"), Some(Language::Spanish));
     }
 
     #[test]

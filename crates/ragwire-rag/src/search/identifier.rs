@@ -28,6 +28,14 @@ impl Identifier {
         self.0 == text.trim()
     }
 
+    /// Returns whether a text has it as a whole word.
+    pub(crate) fn is_in(&self, text: &str) -> bool {
+        let is_whole = |word: &str| word.eq_ignore_ascii_case(&self.0);
+        // `json.dumps(obj)` begins with it.
+        let words = text.split(|letter: char| letter.is_whitespace() || "([{=,:;".contains(letter));
+        words.map(|word| word.trim_matches(is_beside_name)).any(is_whole)
+    }
+
     /// Returns whether a short line is this name, alone or with its type or value: `max_size (integer)`,
     /// `-o <file> --output=<file>`. Its description is below the line.
     pub(crate) fn is_named_by(&self, label: &str) -> bool {
@@ -103,6 +111,19 @@ fn is_joined(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_has_an_identifier_as_a_whole_word() {
+        let identifier = Identifier::of("json.dumps turns my umlauts into codes").unwrap();
+        for (text, has) in [
+            ("Use json.dumps(obj) for it.", true),
+            ("See `JSON.dumps`, and others.", true),
+            ("my_json.dumps(obj)", false),
+            ("json.dumpster", false),
+        ] {
+            assert_eq!(identifier.is_in(text), has, "{text}");
+        }
+    }
 
     #[test]
     fn a_label_names_the_only_identifier_of_a_question() {

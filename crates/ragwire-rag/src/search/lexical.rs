@@ -13,7 +13,7 @@ use std::sync::Arc;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::analyzer::Language;
-use super::synonyms::verb_synonyms;
+use super::synonyms::{spellings, verb_synonyms};
 
 pub(crate) use super::analyzer::Analyzer;
 
@@ -129,6 +129,12 @@ pub(crate) fn query_terms(analyzer: &Analyzer, query: &str, languages: &[Languag
                 spellings,
                 factor: share,
             });
+        }
+    }
+    for term in &mut terms {
+        for other in spellings(&term.form) {
+            let stems = analyzer.terms_in(other, Language::English);
+            term.spellings.extend(stems.into_iter().take(1));
         }
     }
     let words: Vec<&str> = query.unicode_words().collect();

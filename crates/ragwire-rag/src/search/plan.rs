@@ -89,12 +89,28 @@ impl Plan {
 /// Splits a question into its questions at `?`, `;`, line feeds and the word `and`.
 fn parts(question: &str) -> Vec<&str> {
     let sentences = question.split(['?', ';', '\n', '？', '；']);
-    let clauses = sentences.flat_map(|sentence| sentence.split(" and "));
+    let clauses = sentences.flat_map(clauses);
     let long = |part: &&str| words(part).filter(|word| !is_function_word(word)).count() >= MIN_PART_WORDS;
     clauses
         .map(|part| part.trim().trim_matches(',').trim())
         .filter(long)
         .collect()
+}
+
+/// Splits a sentence at the word `and`, except between two equal words: `over and over`.
+fn clauses(sentence: &str) -> Vec<&str> {
+    let mut clauses = Vec::new();
+    let mut start = 0;
+    for (at, and) in sentence.match_indices(" and ") {
+        let before = sentence[start..at].split_whitespace().next_back();
+        let after = sentence[at + and.len()..].split_whitespace().next();
+        if before != after {
+            clauses.push(&sentence[start..at]);
+            start = at + and.len();
+        }
+    }
+    clauses.push(&sentence[start..]);
+    clauses
 }
 
 /// Returns the longest significant words in the order of the question, at least one fewer than it
@@ -156,6 +172,14 @@ mod tests {
             (
                 "How many heads does the base model have?",
                 &["How many heads does the base model have?", "many heads model"],
+                Complexity::Simple,
+            ),
+            (
+                "How do I play an animation over and over again?",
+                &[
+                    "How do I play an animation over and over again?",
+                    "play animation again",
+                ],
                 Complexity::Simple,
             ),
             ("???", &["???"], Complexity::Simple),

@@ -59,8 +59,8 @@ const GROUPS: [&[&str]; 33] = [
     &["compatible", "supported"],
     &["explain", "describe"],
 ];
-/// The same word in British and American spelling.
-const SPELLINGS: [(&str, &str); 16] = [
+/// The same word in two spellings. The library may have both.
+const SPELLINGS: [(&str, &str); 24] = [
     ("licence", "license"),
     ("colour", "color"),
     ("behaviour", "behavior"),
@@ -77,6 +77,40 @@ const SPELLINGS: [(&str, &str); 16] = [
     ("normalise", "normalize"),
     ("cancelled", "canceled"),
     ("labelled", "labeled"),
+    ("htm", "html"),
+    ("jpg", "jpeg"),
+    ("max", "maximum"),
+    ("min", "minimum"),
+    ("mpg", "mpeg"),
+    ("regexp", "regex"),
+    ("tif", "tiff"),
+    ("yml", "yaml"),
+];
+/// Abbreviations that users type, with what documents have in full. Not the other way round: `dir` is the name of
+/// an element, and an `arg` is part of listings.
+const ABBREVIATIONS: [(&str, &str); 22] = [
+    ("addr", "address"),
+    ("admin", "administrator"),
+    ("app", "application"),
+    ("arg", "argument"),
+    ("attr", "attribute"),
+    ("auth", "authentication"),
+    ("cert", "certificate"),
+    ("char", "character"),
+    ("cmd", "command"),
+    ("config", "configuration"),
+    ("creds", "credential"),
+    ("db", "database"),
+    ("dir", "directory"),
+    ("env", "environment"),
+    ("func", "function"),
+    ("img", "image"),
+    ("lib", "library"),
+    ("msg", "message"),
+    ("param", "parameter"),
+    ("pic", "picture"),
+    ("pkg", "package"),
+    ("repo", "repository"),
 ];
 /// Verbs of two words, of which the index drops the second as a stop word or the first says nothing, with
 /// other words for both.
@@ -134,21 +168,35 @@ pub(crate) fn other_words(word: &str) -> Vec<Cow<'static, str>> {
     words
 }
 
-/// Returns other words for one that the library does not have, in lower case, in base forms.
-fn synonyms(word: &str) -> Vec<&'static str> {
-    let bases: Vec<String> = ENDINGS
-        .iter()
-        .filter_map(|(ending, base)| Some(format!("{}{base}", word.strip_suffix(ending)?)))
-        .collect();
+/// Returns other spellings of a word in lower case, in base forms, and what it abbreviates. They count as the same
+/// word.
+pub(crate) fn spellings(word: &str) -> Vec<&'static str> {
+    let bases = bases(word);
     let is_base = |known: &str| bases.iter().any(|base| base == known);
     let mut found: Vec<&'static str> = Vec::new();
-    for (british, american) in SPELLINGS {
-        if is_base(british) {
-            found.push(american);
-        } else if is_base(american) {
-            found.push(british);
+    for (one, other) in SPELLINGS {
+        if is_base(one) {
+            found.push(other);
+        } else if is_base(other) {
+            found.push(one);
         }
     }
+    let in_full = ABBREVIATIONS.iter().filter(|(short, _)| is_base(short));
+    found.extend(in_full.map(|(_, full)| *full));
+    found
+}
+
+/// Returns the base forms that a word may have.
+fn bases(word: &str) -> Vec<String> {
+    let base = |(ending, base): &(&str, &str)| Some(format!("{}{base}", word.strip_suffix(ending)?));
+    ENDINGS.iter().filter_map(base).collect()
+}
+
+/// Returns other words for one that the library does not have, in lower case, in base forms.
+fn synonyms(word: &str) -> Vec<&'static str> {
+    let bases = bases(word);
+    let is_base = |known: &str| bases.iter().any(|base| base == known);
+    let mut found: Vec<&'static str> = Vec::new();
     for group in GROUPS
         .iter()
         .filter(|group| group.iter().any(|known| is_base(known)))
@@ -176,7 +224,11 @@ mod tests {
         assert!(synonyms("folders").contains(&"directory"));
         assert!(synonyms("deleted").contains(&"remove"));
         assert!(synonyms("removing").contains(&"delete"));
-        assert_eq!(synonyms("licences"), ["license"]);
+        assert_eq!(spellings("licences"), ["license"]);
+        assert_eq!(spellings("configs"), ["configuration"]);
+        assert!(spellings("configuration").is_empty());
+        assert_eq!(spellings("jpeg"), ["jpg"]);
+        assert!(spellings("owl").is_empty());
         assert_eq!(synonyms("owl"), Vec::<&str>::new());
         assert_eq!(verb_synonyms("Turn", "off"), ["disable", "deactivate"]);
         assert!(verb_synonyms("turn", "around").is_empty());

@@ -25,11 +25,12 @@ use crate::search::about::AboutDocument;
 use crate::search::analyzer::Language;
 use crate::search::asked::Asked;
 use crate::search::entries::{Part, entries};
+use crate::search::identifier::Identifier;
 use crate::search::lexical::indexed_text;
 use crate::search::lines::{LineKind, QUESTION_MARKS, names_option};
 use crate::search::meaning::{ANSWERS, IS_NEAR, Meaning, SENTENCE_ANSWERS};
 use crate::search::quantity::without_number_of;
-use crate::search::terms::{Term, coverage, question_terms, says_all};
+use crate::search::terms::{Term, coverage, lessen_carried, question_terms, says_all};
 use crate::{Hit, Library};
 
 /// Number of quotes of an answer at most, and of closest passages, which do not answer. Of 149
@@ -188,9 +189,19 @@ fn is_name(word: &str, question: &str) -> bool {
         || (!is_first && word.starts_with(char::is_uppercase))
 }
 
-/// Chooses the quotes that answer a question from its hits, best hit first.
-pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Nearness) -> Extract {
-    let terms = question_terms(library, &without_number_of(question));
+/// Chooses the quotes that answer a question from its hits, best hit first. `own` is the question as it was asked, if
+/// it takes words from the one before.
+pub(super) fn extract(
+    library: &Library,
+    question: &str,
+    own: Option<&str>,
+    hits: &[Hit],
+    near: &Nearness,
+) -> Extract {
+    let mut terms = question_terms(library, &without_number_of(question));
+    if let Some(own) = own {
+        lessen_carried(library, &mut terms, own);
+    }
     let language = library.language_of_question(question);
     let reader = Reader {
         library,
@@ -225,7 +236,7 @@ pub(super) fn extract(library: &Library, question: &str, hits: &[Hit], near: &Ne
             };
         }
     }
-    if best < IS_NEAR && !has_near(library, &terms, hits) {
+    if best < IS_NEAR && !has_near(library, &terms, reader.asked.identifier(), hits) {
         return Extract {
             unknown,
             ..Extract::default()
@@ -289,10 +300,14 @@ fn rank_worth(at: usize) -> f32 {
     RANK_WORTH / (1.0 + RANK_FALL * at as f32)
 }
 
-/// Returns whether one of the hits covers enough of the terms to be near the question.
-fn has_near(library: &Library, terms: &[Term], hits: &[Hit]) -> bool {
+/// Returns whether one of the hits covers enough of the terms to be near the question, or has the option or
+/// function that is asked about.
+fn has_near(library: &Library, terms: &[Term], identifier: Option<&Identifier>, hits: &[Hit]) -> bool {
     let least = NEAR + for_size(library.chunk_count());
     hits.iter().any(|hit| {
+        if identifier.is_some_and(|identifier| identifier.is_in(&hit.chunk.text)) {
+            return true;
+        }
         let language = library.language_of(&hit.chunk.text);
         let mut stems: HashSet<String> = library.terms_in(&hit.chunk.text, language).into_iter().collect();
         let heading = hit.chunk.heading.as_deref().unwrap_or_default();
@@ -305,7 +320,8 @@ fn has_near(library: &Library, terms: &[Term], hits: &[Hit]) -> bool {
 /// it looks at meanings.
 pub(super) fn is_far(library: &Library, question: &str, hits: &[Hit]) -> bool {
     let terms = question_terms(library, &without_number_of(question));
-    AboutDocument::of(library, question).is_none() && !has_near(library, &terms, hits)
+    let identifier = Identifier::of(question);
+    AboutDocument::of(library, question).is_none() && !has_near(library, &terms, identifier.as_ref(), hits)
 }
 
 /// Returns whether a segment is in the line of a caption: numbers there count what the figure shows.

@@ -12,7 +12,10 @@ fn library(name: &str, bytes: &[u8]) -> Library {
 
 fn answer(library: &Library, question: &str) -> String {
     let hits = library.search(question, 8).unwrap();
-    answer_from(&hits, &extract(library, question, &hits, &Nearness::default()))
+    answer_from(
+        &hits,
+        &extract(library, question, None, &hits, &Nearness::default()),
+    )
 }
 
 fn answer_from(hits: &[Hit], extract: &Extract) -> String {
@@ -74,7 +77,7 @@ fn a_real_paper_answers_its_own_questions_and_no_others() {
     }
     for question in refused {
         let hits = library.search(question, 8).unwrap();
-        if extract(&library, question, &hits, &Nearness::default()).verdict == Verdict::Answer {
+        if extract(&library, question, None, &hits, &Nearness::default()).verdict == Verdict::Answer {
             wrong.push(question);
         }
     }
@@ -107,7 +110,7 @@ fn a_small_library_answers_too() {
     // The library has no such verbs, and needs none.
     for question in ["Explain the owl", "Describe robins", "Summarise carps"] {
         let hits = library.search(question, 5).unwrap();
-        let found = extract(&library, question, &hits, &Nearness::default());
+        let found = extract(&library, question, None, &hits, &Nearness::default());
         assert_eq!(
             (found.verdict, found.unknown),
             (Verdict::Answer, Vec::new()),
@@ -145,7 +148,7 @@ fn what_something_costs_is_answered_by_a_price() {
         ("which lamp costs time", Verdict::Answer),
     ] {
         let hits = library.search(question, 5).unwrap();
-        let found = extract(&library, question, &hits, &Nearness::default());
+        let found = extract(&library, question, None, &hits, &Nearness::default());
         assert_eq!(found.verdict, verdict, "{question}");
     }
 }
@@ -163,7 +166,7 @@ fn how_many_is_answered_by_what_counts_them() {
         "What is the number of robins?",
     ] {
         let hits = library.search(question, 5).unwrap();
-        let found = extract(&library, question, &hits, &Nearness::default());
+        let found = extract(&library, question, None, &hits, &Nearness::default());
         assert_eq!(found.verdict, Verdict::Answer, "{question}");
         let quoted = found
             .quoted
@@ -186,7 +189,7 @@ fn captions_and_labels_are_no_sentences() {
         ("What does figure 2 show of robin attention?", "Figure 2:"),
     ] {
         let hits = library.search(question, 8).unwrap();
-        let found = extract(&library, question, &hits, &Nearness::default());
+        let found = extract(&library, question, None, &hits, &Nearness::default());
         let first = &found.quoted[0];
         let quote = &hits[first.hit].chunk.text[first.range.clone()];
         assert!(
@@ -222,7 +225,7 @@ fn questions_about_the_paper_are_answered_from_its_beginning() {
         ),
     ] {
         let hits = library.search("birds", 8).unwrap();
-        let found = extract(&library, question, &hits, &Nearness::default());
+        let found = extract(&library, question, None, &hits, &Nearness::default());
         assert_eq!(found.verdict, Verdict::Answer, "{question}");
         let text = answer_from(&hits, &found);
         assert_eq!(text, wanted, "{question}");
@@ -243,7 +246,13 @@ fn a_listing_that_repeats_the_question_does_not_answer_it() {
     let text = "# Start\n\nAsk the server about your documents.\n\n```\n$ ask \"What is the robin rule?\"\n{\"query\":\"What is the robin rule?\"}\n```\n\n# Other\n\nA wren sings.";
     let library = library("a.md", text.as_bytes());
     let hits = library.search("What is the robin rule?", 8).unwrap();
-    let found = extract(&library, "What is the robin rule?", &hits, &Nearness::default());
+    let found = extract(
+        &library,
+        "What is the robin rule?",
+        None,
+        &hits,
+        &Nearness::default(),
+    );
     assert_ne!(found.verdict, Verdict::Answer, "{}", answer_from(&hits, &found));
 }
 
@@ -281,6 +290,7 @@ fn a_quote_holds_neither_footnotes_nor_half_sentences() {
     let found = extract(
         &library,
         "what is robin attention",
+        None,
         &[Hit::new(chunk.clone(), 1.0)],
         &Nearness::new(),
     );
@@ -359,7 +369,10 @@ fn an_entry_of_several_passages_is_quoted_from_its_beginning() {
         let found = library.search(question, 8).unwrap();
         let hits = by_relevance(&library, question, found, &Known::default());
         assert!(hits.len() > 1);
-        let answer = answer_from(&hits, &extract(&library, question, &hits, &Nearness::default()));
+        let answer = answer_from(
+            &hits,
+            &extract(&library, question, None, &hits, &Nearness::default()),
+        );
         assert!(
             answer.contains("--jobs=njobs\nCounts in parallel."),
             "{question}: {answer}"
@@ -387,7 +400,7 @@ fn chinese_and_japanese_questions_are_compared_by_words() {
         ("北京明天会下雨吗", Verdict::Nothing, ""),
     ] {
         let hits = library.search(question, 8).unwrap();
-        let found = extract(&library, question, &hits, &Nearness::default());
+        let found = extract(&library, question, None, &hits, &Nearness::default());
         assert_eq!(found.verdict, verdict, "{question}: {found:?}");
         assert!(
             answer_from(&hits, &found).contains(wanted),
@@ -396,6 +409,27 @@ fn chinese_and_japanese_questions_are_compared_by_words() {
     }
     // What is not mentioned is a word of the question, and not two characters across words.
     let hits = library.search("怎么给系统安装驱动", 8).unwrap();
-    let found = extract(&library, "怎么给系统安装驱动", &hits, &Nearness::default());
+    let found = extract(&library, "怎么给系统安装驱动", None, &hits, &Nearness::default());
     assert_eq!(found.unknown, ["驱动"]);
+}
+
+#[test]
+fn the_words_of_a_follow_up_count_more_than_those_before_it() {
+    let place = "Put the feeder on a pole from the garden shop.";
+    let animals = "A baffle stops squirrels.";
+    // One passage, of which a quote holds only a part.
+    let between = "Owls see little by day and hunt for mice by night. ".repeat(12);
+    let text = format!("{place}\n\n{between}\n\n{animals}");
+    let library = library("birds.md", text.as_bytes());
+    let (own, whole) = (
+        "and which baffle stops squirrels?",
+        "and which baffle stops squirrels feeder pole garden",
+    );
+    let hits = library.search(whole, 8).unwrap();
+    let first = |own| {
+        let found = extract(&library, whole, own, &hits, &Nearness::default());
+        hits[found.quoted[0].hit].chunk.text[found.quoted[0].range.clone()].to_owned()
+    };
+    assert!(first(None).starts_with("Put the feeder"), "{}", first(None));
+    assert!(first(Some(own)).starts_with("A baffle"), "{}", first(Some(own)));
 }

@@ -1,7 +1,8 @@
 //! Queries: words, `"phrases in quotes"`, `prefixes*`, and corrections of typing mistakes.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
+use std::cmp::{Ordering, Reverse};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use unicode_segmentation::UnicodeSegmentation;
@@ -146,7 +147,8 @@ impl Library {
                 }
                 let stem = term.spellings.first().unwrap_or(&term.form);
                 if !is_known
-                    && let Some(spelling) = self.correct(connection, &shared, (&term.form, stem), 2, false)?
+                    && let Some(spelling) =
+                        self.correct(connection, &shared, (&term.form, stem), Certainty::Guess)?
                 {
                     (term.spellings, term.factor) = (vec![spelling], CORRECTED_FACTOR);
                 }
@@ -197,7 +199,9 @@ impl Library {
                 }
             }
             let stem = term.spellings.first().unwrap_or(&term.form);
-            if !is_known && let Some(spelling) = self.correct_shared(shelf, (&term.form, stem), 2, false)? {
+            if !is_known
+                && let Some(spelling) = self.correct_shared(shelf, (&term.form, stem), Certainty::Guess)?
+            {
                 (term.spellings, term.factor) = (vec![spelling], CORRECTED_FACTOR);
             }
         }
@@ -255,8 +259,15 @@ impl Library {
     }
 
     /// Returns the language of a question. One stop word is enough if the library has that language, or
-    /// a first word with which only English questions begin, because questions are short.
+    /// a first word with which only English questions begin, because questions are short. A question without
+    /// such a word has the language in which most of its words are in the library.
     pub(crate) fn language_of_question(&self, question: &str) -> Language {
+        self.said_language(question)
+            .unwrap_or_else(|| self.known_language(question))
+    }
+
+    /// Returns the language of a question as a word of it says, if one does.
+    pub(crate) fn said_language(&self, question: &str) -> Option<Language> {
         // `what's` is the stop word `what`.
         let question = &*question.replace(['\'', '’'], " ");
         let begins = question.unicode_words().next().unwrap_or_default().to_lowercase();
@@ -264,7 +275,33 @@ impl Library {
         self.analyzer
             .language_of_question(question, known)
             .or_else(|| only_asks(&begins, Language::English).then_some(Language::English))
-            .unwrap_or_else(|| self.main_language())
+    }
+
+    /// Returns the language in which most words of a text are in the library, of several the one of most
+    /// passages.
+    fn known_language(&self, text: &str) -> Language {
+        let languages = self.languages_by_passages();
+        let terms: Vec<Vec<String>> = match &languages[..] {
+            [] | [_] => return self.main_language(),
+            several => several
+                .iter()
+                .map(|language| self.terms_in(text, *language))
+                .collect(),
+        };
+        let unseen = self.unseen_weight();
+        let mut weights = self.weights(&terms.concat()).into_iter();
+        let known = terms.iter().map(|terms| {
+            let weights = weights.by_ref().take(terms.len());
+            weights.filter(|weight| *weight < unseen).count()
+        });
+        let known: Vec<usize> = known.collect();
+        // The last of equal ones is the greatest.
+        let most = languages
+            .into_iter()
+            .zip(known)
+            .rev()
+            .max_by_key(|(_, known)| *known);
+        most.map(|(language, _)| language).unwrap_or_default()
     }
 
     /// Returns how significant each term is in this library: the inverse document frequency of BM25,
@@ -344,9 +381,9 @@ impl Library {
     }
 
     /// Returns the term of the library that a word means that it does not contain: that of
-    /// `optimizer` for `optmizer`, which has one mistake. Returns `None` if the word has fewer than
-    /// five letters or more mistakes, or if it has fewer than seven and another letter is in place of
-    /// one.
+    /// `optimizer` for `optmizer`. The word has one mistake, or two and at least ten letters, which are
+    /// those of the other word. Returns `None` for other words, if the word has fewer than five letters,
+    /// or if it has fewer than seven and another letter is in place of one.
     ///
     /// # Errors
     ///
@@ -355,13 +392,11 @@ impl Library {
         let form = word.to_lowercase();
         let stems = self.terms_in(&form, self.language_of(&form));
         let term = stems.first().unwrap_or(&form);
-        let is_short = form.chars().count() < MIN_CERTAIN_LETTERS;
         match &self.shelf {
-            Shelf::Local(database) => {
-                database.read(|connection| self.correct(connection, &self.read(), (&form, term), 1, is_short))
-            }
+            Shelf::Local(database) => database
+                .read(|connection| self.correct(connection, &self.read(), (&form, term), Certainty::Sure)),
             #[cfg(feature = "qdrant")]
-            Shelf::Shared(shelf) => self.correct_shared(shelf, (&form, term), 1, is_short),
+            Shelf::Shared(shelf) => self.correct_shared(shelf, (&form, term), Certainty::Sure),
         }
     }
 
@@ -372,17 +407,16 @@ impl Library {
         connection: &rusqlite::Connection,
         shared: &super::Shared,
         (form, stem): (&str, &str),
-        mistakes: usize,
-        keeps_letters: bool,
+        certainty: Certainty,
     ) -> Result<Option<String>, LibraryError> {
-        let Some(most) = most_mistakes(form, mistakes) else {
+        let Some(most) = most_mistakes(form) else {
             return Ok(None);
         };
         let start: String = form.chars().take(RIGHT_LETTERS).collect();
         let terms = shared
             .lexicon
             .terms_with_prefix(connection, &start, MAX_COMPARED_TERMS)?;
-        let near = near((form, stem), terms, most, keeps_letters);
+        let near = near((form, stem), terms, most, certainty);
         let terms: Vec<String> = near.keys().cloned().collect();
         let with = shared.lexicon.texts_with(connection, &terms)?;
         Ok(nearest(&near, terms.into_iter().zip(with)))
@@ -393,16 +427,15 @@ impl Library {
         &self,
         shelf: &SharedShelf,
         (form, stem): (&str, &str),
-        mistakes: usize,
-        keeps_letters: bool,
+        certainty: Certainty,
     ) -> Result<Option<String>, LibraryError> {
-        let Some(most) = most_mistakes(form, mistakes) else {
+        let Some(most) = most_mistakes(form) else {
             return Ok(None);
         };
         let start: String = form.chars().take(RIGHT_LETTERS).collect();
         let mut terms = shelf.similar(form)?;
         terms.retain(|(term, _)| term.starts_with(&start));
-        let near = near((form, stem), terms, most, keeps_letters);
+        let near = near((form, stem), terms, most, certainty);
         let terms: Vec<String> = near.keys().cloned().collect();
         let rarities = shelf.rarities_of(&terms)?;
         let passages = self.chunk_count();
@@ -415,10 +448,7 @@ impl Library {
     /// Returns the languages to search a query in, its own first.
     pub(crate) fn query_languages(&self, query: &str) -> Vec<Language> {
         let mut languages = vec![self.language_of_question(query)];
-        let mut known: Vec<_> = self.read().languages.clone().into_iter().collect();
-        known.retain(|(_, passages)| *passages > 0);
-        known.sort_by_key(|(_, passages)| std::cmp::Reverse(*passages));
-        for (language, _) in known.into_iter().take(MAX_LANGUAGES) {
+        for language in self.languages_by_passages().into_iter().take(MAX_LANGUAGES) {
             if !languages.contains(&language) {
                 languages.push(language);
             }
@@ -426,10 +456,24 @@ impl Library {
         languages
     }
 
+    /// Returns whether a passage is in a language.
+    pub(crate) fn has_language(&self, language: Language) -> bool {
+        self.read()
+            .languages
+            .get(&language)
+            .is_some_and(|passages| *passages > 0)
+    }
+
     fn main_language(&self) -> Language {
-        let shared = self.read();
-        let most = shared.languages.iter().max_by_key(|(_, passages)| **passages);
-        most.map(|(language, _)| *language).unwrap_or_default()
+        self.languages_by_passages().first().copied().unwrap_or_default()
+    }
+
+    /// Returns the languages of the library, that of most passages first.
+    fn languages_by_passages(&self) -> Vec<Language> {
+        let mut known: Vec<_> = self.read().languages.clone().into_iter().collect();
+        known.retain(|(_, passages)| *passages > 0);
+        known.sort_by_key(|(language, passages)| (Reverse(*passages), language.bit()));
+        known.into_iter().map(|(language, _)| language).collect()
     }
 }
 
@@ -446,15 +490,24 @@ fn prefix_term(prefix: String, mut spellings: Vec<String>) -> QueryTerm {
 }
 
 /// Returns how many mistakes of a word are corrected, or `None` for one that is left as it is.
-fn most_mistakes(form: &str, mistakes: usize) -> Option<usize> {
+fn most_mistakes(form: &str) -> Option<usize> {
     let letters = form.chars().count();
     if letters < MIN_CORRECTED_LETTERS || !form.chars().all(char::is_alphabetic) {
         None
     } else if letters < TWO_MISTAKES_LETTERS {
         Some(1)
     } else {
-        Some(mistakes)
+        Some(2)
     }
+}
+
+/// What a correction is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Certainty {
+    /// It is searched for, and what is found is judged.
+    Guess,
+    /// It decides whether the library knows a word.
+    Sure,
 }
 
 /// Returns the terms with at most so many mistakes, and how many.
@@ -462,20 +515,24 @@ fn near(
     (form, stem): (&str, &str),
     terms: Vec<(String, Vec<String>)>,
     most: usize,
-    keeps_letters: bool,
+    certainty: Certainty,
 ) -> HashMap<String, usize> {
     let is_short = form.chars().count() < MIN_CERTAIN_LETTERS;
+    let is_sure = certainty == Certainty::Sure;
     let mut near: HashMap<String, usize> = HashMap::new();
     for (term, forms) in terms {
-        let spelled = forms.iter().map(|known| (known, form, keeps_letters));
-        let spelled = spelled.chain([(&term, stem, keeps_letters || is_short)]);
+        let spelled = forms.iter().map(|known| (known, form, is_sure && is_short));
+        let spelled = spelled.chain([(&term, stem, is_short)]);
         let spelled = spelled
             .filter(|(known, asked, _)| known.len().abs_diff(asked.len()) <= most)
             .filter(|(known, asked, keeps)| !keeps || keeps_all_letters(known, asked));
-        let distance = spelled
-            .map(|(known, asked, _)| strsim::osa_distance(known, asked))
-            .min();
-        if let Some(distance) = distance.filter(|distance| (1..=most).contains(distance)) {
+        let distances = spelled.filter_map(|(known, asked, _)| {
+            let distance = strsim::osa_distance(known, asked);
+            // `collection` is not a misspelled `connection`.
+            let is_other = is_sure && distance > 1 && !has_same_letters(known, asked);
+            (!is_other).then_some(distance)
+        });
+        if let Some(distance) = distances.min().filter(|distance| (1..=most).contains(distance)) {
             let least = near.entry(term).or_insert(distance);
             *least = distance.min(*least);
         }
@@ -487,11 +544,7 @@ fn near(
 fn nearest(near: &HashMap<String, usize>, with: impl Iterator<Item = (String, usize)>) -> Option<String> {
     let best = with.filter(|(_, texts)| *texts > 0).max_by_key(|(term, texts)| {
         let distance = near.get(term).copied().unwrap_or(usize::MAX);
-        (
-            std::cmp::Reverse(distance),
-            *texts,
-            std::cmp::Reverse(term.clone()),
-        )
+        (Reverse(distance), *texts, Reverse(term.clone()))
     });
     best.map(|(term, _)| term)
 }
@@ -503,14 +556,30 @@ fn texts_of(texts: usize, rarity: f32) -> usize {
     with.round().max(1.0) as usize
 }
 
-/// Returns whether no letter is replaced by another: one has letters more, or they are in another order.
+/// Returns whether the mistake of a word is a letter that is missing, doubled or in another place. A
+/// letter that is neither makes another word: `world` is not `word`.
 fn keeps_all_letters(known: &str, form: &str) -> bool {
-    let letters = |word: &str| {
-        let mut letters: Vec<char> = word.chars().collect();
-        letters.sort_unstable();
-        letters
-    };
-    known.chars().count() != form.chars().count() || letters(known) == letters(form)
+    let letters = |word: &str| word.chars().collect::<Vec<_>>();
+    let (mut known, mut form) = (letters(known), letters(form));
+    match form.len().cmp(&known.len()) {
+        Ordering::Less => true,
+        Ordering::Equal => {
+            known.sort_unstable();
+            form.sort_unstable();
+            known == form
+        }
+        Ordering::Greater => {
+            known.dedup();
+            form.dedup();
+            known == form
+        }
+    }
+}
+
+/// Returns whether two words have the same letters, however often.
+fn has_same_letters(known: &str, form: &str) -> bool {
+    let letters = |word: &str| word.chars().collect::<HashSet<char>>();
+    letters(known) == letters(form)
 }
 
 /// Returns whether a passage contains exactly these words, in any case.

@@ -97,6 +97,49 @@ fn a_short_question_has_the_language_of_its_only_stop_word() {
 }
 
 #[test]
+fn a_question_without_stop_words_has_the_language_of_its_words() {
+    let library = library(&[
+        (
+            "de.md",
+            "Der Installer ist auf der CD, und das System wird mit ihm installiert. Debian ist frei.",
+        ),
+        (
+            "de2.md",
+            "Die Partition ist auf der Platte, und Windows bleibt auf ihr erhalten, wenn man das will.",
+        ),
+        (
+            "it.md",
+            "Per installare Debian dentro una macchina virtuale non si deve che scaricare la sua immagine.",
+        ),
+    ]);
+    let language = |question| library.language_of_question(question);
+    assert_eq!(language("installare debian dentro virtualbox"), Language::Italian);
+    assert_eq!(language("partition windows erhalten"), Language::German);
+    // The same number of words of both: the language of most passages.
+    assert_eq!(language("debian"), Language::German);
+    assert_eq!(library.said_language("debian"), None);
+}
+
+#[test]
+fn other_spellings_and_abbreviations_are_the_same_word() {
+    let library = library(&[
+        ("a.md", "A photo is saved as jpeg."),
+        ("b.md", "The config lists jpg among others."),
+        ("c.md", "The configuration names the maximum."),
+        ("d.md", "The max is large."),
+    ]);
+    let found = |query| {
+        let mut names = names(&library, query);
+        names.sort_unstable();
+        names
+    };
+    assert_eq!(found("jpg"), ["a.md", "b.md"]);
+    assert_eq!(found("config"), ["b.md", "c.md"]);
+    assert_eq!(found("configuration"), ["c.md"]);
+    assert_eq!(found("maximum"), ["c.md", "d.md"]);
+}
+
+#[test]
 fn typing_mistakes_are_corrected() {
     let library = library(&[
         ("a.md", "The optimizer has a schedule of rates."),
@@ -122,6 +165,15 @@ fn typing_mistakes_are_corrected() {
     }
     assert_eq!(library.correction("kubernetes").unwrap(), None);
     assert_eq!(library.correction("paris").unwrap(), None);
+    // A letter more that is not a doubled one makes another word.
+    assert_eq!(library.correction("raptes").unwrap(), None);
+    // Two mistakes in a long word, with the letters of the other.
+    assert_eq!(
+        library.correction("regullarizaton").unwrap().as_deref(),
+        Some("regular")
+    );
+    assert_eq!(library.correction("regulerizatiom").unwrap(), None);
+    assert_eq!(library.correction("ratess").unwrap().as_deref(), Some("rate"));
     assert_eq!(library.correction("optmizer").unwrap().as_deref(), Some("optim"));
 }
 

@@ -19,7 +19,7 @@ mod split;
 
 pub(crate) use language::Language;
 pub(crate) use paired::AskedPair;
-pub(crate) use split::{Run, is_hangul, is_hiragana, is_katakana, is_paired, runs};
+pub(crate) use split::{Run, fold, is_hangul, is_hiragana, is_katakana, is_paired, runs};
 
 use paired::Cutter;
 
@@ -32,6 +32,10 @@ const MAX_TERM_BYTES: usize = 64;
 const DETECTION_WORDS: usize = 300;
 /// The fewest stop words of a language that a text needs to be taken for that language.
 const MIN_STOP_WORDS: u32 = 2;
+
+/// Letters that the English stop words contain because apostrophes cut them off. The Spanish `y` and the
+/// Italian `o` are words.
+const CUT_OFF_LETTERS: [&str; 6] = ["d", "m", "o", "s", "t", "y"];
 
 /// One term of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +102,15 @@ impl Analyzer {
         question: &str,
         known: impl FnOnce() -> Vec<Language>,
     ) -> Option<Language> {
-        let bits = |word: &str| self.stop_bits(word) | languages_asking_with(word);
+        let bits = |word: &str| {
+            let bits = self.stop_bits(word) | languages_asking_with(word);
+            let is_cut_off = CUT_OFF_LETTERS.contains(&word);
+            if is_cut_off {
+                bits & !Language::English.bit()
+            } else {
+                bits
+            }
+        };
         leading_language(question, &Language::ALL, MIN_STOP_WORDS, bits)
             .or_else(|| leading_language(question, &known(), 1, bits))
     }
@@ -181,8 +193,8 @@ impl Analyzer {
         let lower = word.to_lowercase();
         tokens.push(Token {
             // Stemmed, because the same identifier is often typed without its capitals.
-            term: split::fold(&self.stemmers[language as usize].stem(&lower)),
-            form: split::fold(&lower),
+            term: fold(&self.stemmers[language as usize].stem(&lower)),
+            form: fold(&lower),
             is_part: false,
         });
         let parts = parts.into_iter().filter(|part| part.len() > 1);
@@ -207,10 +219,10 @@ impl Analyzer {
             _ => lower,
         };
         let stem = self.stemmers[language as usize].stem(base);
-        let term = split::fold(&stem);
+        let term = fold(&stem);
         (!term.is_empty()).then(|| Token {
             term,
-            form: split::fold(lower),
+            form: fold(lower),
             is_part,
         })
     }

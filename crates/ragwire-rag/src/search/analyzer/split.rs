@@ -90,7 +90,7 @@ pub(crate) fn is_hangul(pair: &str) -> bool {
 }
 
 /// Removes the accents of Latin letters.
-pub(super) fn fold(word: &str) -> String {
+pub(crate) fn fold(word: &str) -> String {
     if word.is_ascii() {
         return word.to_owned();
     }
