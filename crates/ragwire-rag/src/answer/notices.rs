@@ -75,8 +75,8 @@ impl Notices {
         }
     }
 
-    /// Says that the documents do not answer a question. If they have none of its words and no document is in its
-    /// language, says that too.
+    /// Says that the documents do not answer a question, and if they know no word of it and none is in its language,
+    /// that too.
     pub(crate) fn no_answer_to(&self, library: &Library, question: &str) -> String {
         let is_of_none = |language| !library.has_language(language);
         let may_be_other =

@@ -133,8 +133,10 @@ pub(crate) fn query_terms(analyzer: &Analyzer, query: &str, languages: &[Languag
     }
     for term in &mut terms {
         for other in spellings(&term.form) {
-            let stems = analyzer.terms_in(other, Language::English);
-            term.spellings.extend(stems.into_iter().take(1));
+            let stem = analyzer.terms_in(other, Language::English).into_iter().next();
+            // `labeled` and `labelled` have the same one.
+            term.spellings
+                .extend(stem.filter(|stem| !term.spellings.contains(stem)));
         }
     }
     let words: Vec<&str> = query.unicode_words().collect();
@@ -374,6 +376,17 @@ impl Index {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_spelling_of_a_word_is_searched_once() {
+        let spellings = |query: &str| -> Vec<Vec<String>> {
+            let terms = query_terms(&Analyzer::default(), query, &[Language::English]);
+            terms.into_iter().map(|term| term.spellings).collect()
+        };
+        assert_eq!(spellings("labelled"), [["label"]]);
+        assert_eq!(spellings("jpg"), [["jpg", "jpeg"]]);
+        assert_eq!(spellings("jpeg"), [["jpeg", "jpg"]]);
+    }
 
     fn index(texts: &[&str]) -> (Analyzer, Index) {
         let (analyzer, mut index) = (Analyzer::default(), Index::default());

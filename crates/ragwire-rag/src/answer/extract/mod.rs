@@ -236,7 +236,7 @@ pub(super) fn extract(
             };
         }
     }
-    if best < IS_NEAR && !has_near(library, &terms, reader.asked.identifier(), hits) {
+    if best < IS_NEAR && !has_near(library, question, &terms, hits) {
         return Extract {
             unknown,
             ..Extract::default()
@@ -302,10 +302,14 @@ fn rank_worth(at: usize) -> f32 {
 
 /// Returns whether one of the hits covers enough of the terms to be near the question, or has the option or
 /// function that is asked about.
-fn has_near(library: &Library, terms: &[Term], identifier: Option<&Identifier>, hits: &[Hit]) -> bool {
+fn has_near(library: &Library, question: &str, terms: &[Term], hits: &[Hit]) -> bool {
+    let identifier = Identifier::of(question);
     let least = NEAR + for_size(library.chunk_count());
     hits.iter().any(|hit| {
-        if identifier.is_some_and(|identifier| identifier.is_in(&hit.chunk.text)) {
+        if identifier
+            .as_ref()
+            .is_some_and(|identifier| identifier.is_in(&hit.chunk.text))
+        {
             return true;
         }
         let language = library.language_of(&hit.chunk.text);
@@ -320,8 +324,7 @@ fn has_near(library: &Library, terms: &[Term], identifier: Option<&Identifier>, 
 /// it looks at meanings.
 pub(super) fn is_far(library: &Library, question: &str, hits: &[Hit]) -> bool {
     let terms = question_terms(library, &without_number_of(question));
-    let identifier = Identifier::of(question);
-    AboutDocument::of(library, question).is_none() && !has_near(library, &terms, identifier.as_ref(), hits)
+    AboutDocument::of(library, question).is_none() && !has_near(library, question, &terms, hits)
 }
 
 /// Returns whether a segment is in the line of a caption: numbers there count what the figure shows.

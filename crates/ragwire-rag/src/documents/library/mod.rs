@@ -34,6 +34,7 @@ mod error;
 mod filter;
 mod identity;
 mod indexing;
+mod languages;
 mod owners;
 mod query;
 mod reading;
@@ -44,6 +45,7 @@ mod segments;
 #[cfg(feature = "qdrant")]
 mod shared;
 mod sources;
+mod spelling;
 mod state;
 
 pub use changes::{Change, ChangeKind};
