@@ -74,6 +74,7 @@ pub use answer::extractive::Extractive;
 pub use answer::generate::{Generate, GenerateError, GenerateRequest, GeneratedAnswer};
 pub use answer::judge::Judge;
 pub use answer::write::Writer;
+pub(crate) use documents::LibraryView;
 #[cfg(feature = "qdrant")]
 pub use documents::SharedLibraryOptions;
 pub use documents::{

@@ -17,7 +17,7 @@ use crate::search::about::{About, AboutDocument};
 use crate::search::follow_up::stand_alone;
 use crate::search::meaning::IS_NEAR;
 use crate::search::plan::Plan;
-use crate::{DocumentFilter, Hit, Library};
+use crate::{DocumentFilter, Hit, Library, LibraryView};
 use ragwire::{Citation, SendError, Sink};
 
 /// Number of quotes at most for each question within a question.
@@ -43,14 +43,15 @@ impl Extractive {
         sink: &Sink,
     ) -> Result<GeneratedAnswer, GenerateError> {
         let all = DocumentFilter::default();
+        let library = self.library.seen_by(request.user());
         if let Some(text) = welcome(&self.library, request.filter.unwrap_or(&all), request.question) {
             send_words(sink, &text).await?;
             return Ok(GeneratedAnswer::answered(Vec::new()).text(text));
         }
-        let carried = stand_alone(&self.library, request.question, request.earlier);
+        let carried = stand_alone(library, request.question, request.earlier);
         let question = carried.as_deref().unwrap_or(request.question);
         let own = carried.as_ref().map(|_| request.question);
-        let notices = Notices::of(&self.library, question);
+        let notices = Notices::of(library, question);
         let mut answer = QuotedAnswer {
             request,
             sink,
@@ -58,7 +59,7 @@ impl Extractive {
             is_open: false,
             text: String::new(),
         };
-        if let Some((hit, title)) = self.title(question, answer.request.context) {
+        if let Some((hit, title)) = title(library, question, answer.request.context) {
             let number = answer.request.citations_before + 1;
             answer
                 .send(&format!("{} [{number}]", notices.title(&title)))
@@ -81,7 +82,7 @@ impl Extractive {
         let mut confidence = 0.0;
         for part in &parts {
             // A dozen chunks take a few milliseconds, so this stays on the runtime's thread.
-            let found = extract(&self.library, part, own, request.context, near_part);
+            let found = extract(library, part, own, request.context, near_part);
             match found.verdict {
                 Verdict::Answer => {
                     confidence += found.confidence() / parts.len() as f64;
@@ -98,12 +99,12 @@ impl Extractive {
             let answered = GeneratedAnswer::answered(answer.citations).confidence(confidence);
             return Ok(answered.text(answer.text));
         }
-        let found = extract(&self.library, question, own, request.context, &near);
+        let found = extract(library, question, own, request.context, &near);
         if found.quoted.is_empty() {
-            let text = if self.library.chunk_count() == 0 {
+            let text = if library.documents_found() == 0 {
                 notices.no_documents.to_owned()
             } else {
-                notices.no_answer_to(&self.library, question)
+                notices.no_answer_to(library, question)
             };
             send_words(sink, &text).await?;
             return Ok(GeneratedAnswer::not_answered().text(text));
@@ -120,21 +121,19 @@ impl Extractive {
     }
 }
 
-impl Extractive {
-    /// Returns the title of the document that a question asks for, with its first passage. A title is
-    /// often nowhere in the text.
-    fn title<'a>(&self, question: &str, context: &'a [Hit]) -> Option<(&'a Hit, String)> {
-        let about = AboutDocument::of(&self.library, question).filter(|about| about.about == About::Title)?;
-        let first = context
-            .iter()
-            .find(|hit| about.is_answered_by(&self.library, &hit.chunk))?;
-        let document = self.library.document(&first.chunk.document_id);
-        let heading = first.chunk.heading.as_deref().unwrap_or_default();
-        let outermost = heading.split(" > ").next().filter(|heading| !heading.is_empty());
-        let title = document.and_then(|document| document.title);
-        let title = title.or_else(|| outermost.map(str::to_owned));
-        Some((first, title.unwrap_or_else(|| first.chunk.document_name.clone())))
-    }
+/// Returns the title of the document that a question asks for, with its first passage. A title is
+/// often nowhere in the text.
+fn title<'a>(library: LibraryView<'_>, question: &str, context: &'a [Hit]) -> Option<(&'a Hit, String)> {
+    let about = AboutDocument::of(library, question).filter(|about| about.about == About::Title)?;
+    let first = context
+        .iter()
+        .find(|hit| about.is_answered_by(library, &hit.chunk))?;
+    let document = library.document(&first.chunk.document_id);
+    let heading = first.chunk.heading.as_deref().unwrap_or_default();
+    let outermost = heading.split(" > ").next().filter(|heading| !heading.is_empty());
+    let title = document.and_then(|document| document.title);
+    let title = title.or_else(|| outermost.map(str::to_owned));
+    Some((first, title.unwrap_or_else(|| first.chunk.document_name.clone())))
 }
 
 /// Compares the sentences that may be quoted with the question, if there is an embedder.
@@ -211,12 +210,13 @@ impl Generate for Extractive {
     fn finds_nothing<'a>(&'a self, request: GenerateRequest<'a>) -> Boxed<'a, bool> {
         Box::pin(async move {
             let all = DocumentFilter::default();
-            let question = stand_alone(&self.library, request.question, request.earlier);
+            let library = self.library.seen_by(request.user());
+            let question = stand_alone(library, request.question, request.earlier);
             let question = question.as_deref().unwrap_or(request.question);
             let parts = Plan::of(question).parts;
             let mut asked = std::iter::once(question).chain(parts.iter().map(String::as_str));
             // By words first: comparing meanings may ask a model.
-            asked.all(|part| is_far(&self.library, part, request.context))
+            asked.all(|part| is_far(library, part, request.context))
                 && welcome(&self.library, request.filter.unwrap_or(&all), request.question).is_none()
                 && nearness(&request).await.values().all(|near| *near < IS_NEAR)
         })

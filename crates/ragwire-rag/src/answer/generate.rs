@@ -63,6 +63,11 @@ impl<'a> GenerateRequest<'a> {
         self
     }
 
+    /// Returns who asks: see [`DocumentFilter::user`].
+    pub(crate) fn user(&self) -> Option<&'a str> {
+        self.filter.and_then(|filter| filter.user.as_deref())
+    }
+
     /// Sets what compares texts with the question by their meaning.
     pub(crate) fn meaning(mut self, meaning: Option<&'a Meaning>) -> Self {
         self.meaning = meaning;

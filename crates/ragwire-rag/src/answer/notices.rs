@@ -4,7 +4,7 @@ use crate::answer::generate::{NO_ANSWER, NO_DOCUMENTS};
 use crate::search::analyzer::{Language, Run, is_hangul, is_hiragana, is_katakana, runs};
 use crate::search::lexical::Analyzer;
 use crate::search::terms::question_terms;
-use crate::{Hit, Library};
+use crate::{Hit, LibraryView};
 
 /// Where a notice has what it names.
 const NAMED: &str = "{}";
@@ -68,7 +68,7 @@ impl Notices {
     }
 
     /// Returns the notices for a question.
-    pub(crate) fn of(library: &Library, question: &str) -> &'static Self {
+    pub(crate) fn of(library: LibraryView<'_>, question: &str) -> &'static Self {
         match in_script(question) {
             Some(notices) => notices,
             None => in_language(library.language_of_question(question)),
@@ -77,7 +77,7 @@ impl Notices {
 
     /// Says that the documents do not answer a question, and if they know no word of it and none is in its language,
     /// that too.
-    pub(crate) fn no_answer_to(&self, library: &Library, question: &str) -> String {
+    pub(crate) fn no_answer_to(&self, library: LibraryView<'_>, question: &str) -> String {
         let is_of_none = |language| !library.has_language(language);
         let may_be_other =
             in_script(question).is_some() || library.said_language(question).is_some_and(is_of_none);
@@ -420,7 +420,7 @@ const KOREAN: Notices = Notices {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{LibraryLimits, ParseLimits, parse};
+    use crate::{Library, LibraryLimits, ParseLimits, parse};
 
     #[test]
     fn notices_are_in_the_language_of_the_question() {
@@ -436,7 +436,11 @@ mod tests {
             ("Mikä on Ranskan pääkaupunki ja missä se on?", FINNISH.no_answer),
             ("", NO_ANSWER),
         ] {
-            assert_eq!(Notices::of(&library, question).no_answer, wanted, "{question}");
+            assert_eq!(
+                Notices::of(library.all(), question).no_answer,
+                wanted,
+                "{question}"
+            );
         }
     }
 
@@ -446,7 +450,8 @@ mod tests {
         let text = "The robin sings at dusk, and it is the first of the birds. 知更鸟。";
         let parsed = parse("a.md", text.as_bytes(), &ParseLimits::default()).unwrap();
         library.add("a.md", &parsed).unwrap();
-        let said = |question: &str| Notices::of(&library, question).no_answer_to(&library, question);
+        let said =
+            |question: &str| Notices::of(library.all(), question).no_answer_to(library.all(), question);
         assert_eq!(said("What is the capital of France?"), NO_ANSWER);
         assert_eq!(
             said("Was ist die Hauptstadt von Frankreich?"),

@@ -24,5 +24,5 @@ pub use parse::{
 };
 
 pub(crate) use levels::VERSION as LEVELS_VERSION;
-pub(crate) use library::phrases;
+pub(crate) use library::{LibraryView, phrases};
 pub(crate) use sentence::{MAX_SENTENCE_BYTES, sentences};

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::search::asked::{has_name, has_year};
-use crate::{Chunk, DocumentFilter, DocumentKind, Hit, Library, LibraryError};
+use crate::{Chunk, DocumentFilter, DocumentKind, Hit, LibraryError, LibraryView};
 
 /// Words of a question about who wrote a document.
 const AUTHOR_WORDS: [&str; 11] = [
@@ -176,7 +176,7 @@ pub(crate) struct AboutDocument {
 
 impl AboutDocument {
     /// Returns what `question` asks about a document, or `None` if it asks about something else.
-    pub(crate) fn of(library: &Library, question: &str) -> Option<Self> {
+    pub(crate) fn of(library: LibraryView<'_>, question: &str) -> Option<Self> {
         let question = library.well_spelled(question);
         let lower = question.to_lowercase();
         let words: Vec<&str> = lower.unicode_words().collect();
@@ -187,7 +187,7 @@ impl AboutDocument {
             About::Authors
         } else if asks_when && (has(&PUBLISHED_WORDS) || has(&WROTE_WORDS)) {
             About::Date
-        } else if has(&TITLE_WORDS) && (has(&TITLED_WORDS) || library.document_ids().len() == 1) {
+        } else if has(&TITLE_WORDS) && (has(&TITLED_WORDS) || library.documents_found() == 1) {
             About::Title
         } else if has(&CONCLUSION_WORDS) {
             About::Conclusion
@@ -218,7 +218,7 @@ impl AboutDocument {
 
     /// Returns whether a passage is at the beginning of a document that the question may mean, and has
     /// what it asks for.
-    pub(crate) fn is_answered_by(&self, library: &Library, chunk: &Chunk) -> bool {
+    pub(crate) fn is_answered_by(&self, library: LibraryView<'_>, chunk: &Chunk) -> bool {
         (chunk.ordinal < OPENING_PASSAGES || (self.about == About::Conclusion && concludes(chunk)))
             && self.names(library, &chunk.document_id, &chunk.document_name)
             && match self.about {
@@ -244,7 +244,7 @@ impl AboutDocument {
         }
     }
 
-    fn names(&self, library: &Library, document_id: &str, name: &str) -> bool {
+    fn names(&self, library: LibraryView<'_>, document_id: &str, name: &str) -> bool {
         if self.subject.is_empty() {
             return true;
         }
@@ -258,7 +258,7 @@ impl AboutDocument {
 
     /// Returns the document that is meant: the one that is named, otherwise the one that the library
     /// mostly consists of, the only paper, or that of the best hit.
-    fn document(&self, library: &Library, filter: &DocumentFilter, hits: &[Hit]) -> Option<String> {
+    fn document(&self, library: LibraryView<'_>, filter: &DocumentFilter, hits: &[Hit]) -> Option<String> {
         let of_hit = |hit: &Hit| hit.chunk.document_id.clone();
         if !self.subject.is_empty() {
             let named = |hit: &&Hit| self.names(library, &hit.chunk.document_id, &hit.chunk.document_name);
@@ -288,7 +288,7 @@ impl AboutDocument {
     /// is asked for.
     pub(crate) fn lead(
         &self,
-        library: &Library,
+        library: LibraryView<'_>,
         filter: &DocumentFilter,
         hits: Vec<Hit>,
     ) -> Result<Vec<Hit>, LibraryError> {
@@ -349,7 +349,7 @@ fn has_prose(chunk: &Chunk) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{LibraryLimits, ParseLimits, parse};
+    use crate::{Library, LibraryLimits, ParseLimits, parse};
 
     const PAPER: &str = "# On Birds\n\nAnn Lee ann@birds.org Ben Poe ben@birds.org\n\nConference of Birds, May 2019\n\n# Abstract\n\nWe show that a robin sings at dawn, and measure how long it sings in each of the seasons of a year.\n\n# Results\n\nThe paper of Max Moe was wrong.\n\n# 5. Conclusion\n\nIn the end all birds sing, but the robin sings first in each of the seasons of a year.";
     const OTHER: &str = "# On Fish\n\nA carp eats plants all day long, and a pike eats other fish whenever it can get one of them.";
@@ -367,7 +367,7 @@ mod tests {
         library
     }
 
-    fn first(library: &Library, question: &str) -> Option<String> {
+    fn first(library: LibraryView<'_>, question: &str) -> Option<String> {
         let about = AboutDocument::of(library, question)?;
         let hits = library.search(question, 10).unwrap();
         let hits = about.lead(library, &DocumentFilter::default(), hits).unwrap();
@@ -398,7 +398,7 @@ mod tests {
             ("When does a robin sing?", None),
         ];
         for (question, wanted) in cases {
-            let found = first(&library, question);
+            let found = first(library.all(), question);
             assert_eq!(
                 found
                     .as_deref()
@@ -418,7 +418,10 @@ mod tests {
             ("Summarise this document", "We show that"),
             ("When was it published?", "May 2019"),
         ] {
-            assert!(first(&library, question).unwrap().contains(wanted), "{question}");
+            assert!(
+                first(library.all(), question).unwrap().contains(wanted),
+                "{question}"
+            );
         }
     }
 }

@@ -6,7 +6,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::identifier::{Identifier, without_number};
 use super::quantity::{Quantity, asks_for_price};
-use crate::Library;
+use crate::LibraryView;
 use crate::search::analyzer::Language;
 use crate::search::lexicon::{
     ASKS_FOR_PERSON, ASKS_FOR_REASON, ASKS_FOR_REASON_IN_CHARACTERS, CAPTION_LABELS, COPULAS,
@@ -95,7 +95,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    pub(crate) fn of(library: &Library, question: &str, language: Language) -> Self {
+    pub(crate) fn of(library: LibraryView<'_>, question: &str, language: Language) -> Self {
         let question = &*library.well_spelled(question);
         let lower = question.to_lowercase();
         let asked = lower.trim().trim_end_matches(['?', '.', '!', '？', '。', '！']);
@@ -130,7 +130,7 @@ impl Asked {
     }
 
     /// Returns how well a sentence holds that kind of answer, from 0 to 1.
-    pub(crate) fn fit(&self, library: &Library, sentence: &str) -> f32 {
+    pub(crate) fn fit(&self, library: LibraryView<'_>, sentence: &str) -> f32 {
         let fit = self.quantity.fit(library, sentence);
         let number = if fit > 0.0 { (fit / FULL_FIT).max(0.5) } else { 0.0 };
         let version = f32::from(u8::from(self.version && has_version(sentence)));
@@ -166,7 +166,7 @@ impl Asked {
 
     /// Returns whether a heading or a short line is what the question asks about and nothing else: the
     /// text below defines it, as in a glossary or a list of settings.
-    pub(crate) fn is_named_by(&self, library: &Library, label: &str, language: Language) -> bool {
+    pub(crate) fn is_named_by(&self, library: LibraryView<'_>, label: &str, language: Language) -> bool {
         if label.len() > MAX_LABEL_BYTES {
             return false;
         }
@@ -205,7 +205,7 @@ impl Asked {
 
     /// Returns whether a sentence defines what the question asks about: it begins with it, and says
     /// what it is.
-    pub(crate) fn is_defined_by(&self, library: &Library, sentence: &str, language: Language) -> bool {
+    pub(crate) fn is_defined_by(&self, library: LibraryView<'_>, sentence: &str, language: Language) -> bool {
         if self.subject.is_empty() {
             return false;
         }
@@ -257,7 +257,12 @@ impl Asked {
 
     /// Returns whether a sentence that defines says which kind of thing it is: `a submodule is a repository`,
     /// and not `a submodule is considered active`.
-    pub(crate) fn says_what_it_is(&self, library: &Library, sentence: &str, language: Language) -> bool {
+    pub(crate) fn says_what_it_is(
+        &self,
+        library: LibraryView<'_>,
+        sentence: &str,
+        language: Language,
+    ) -> bool {
         let plain = sentence.split([',', ';', ':']).any(|clause| {
             let mut words = clause.unicode_words().skip_while(|word| !is_copula(word));
             words
@@ -269,14 +274,20 @@ impl Asked {
     }
 
     /// Returns whether a text has all words of what the question asks about.
-    fn is_within(&self, library: &Library, text: &str, language: Language) -> bool {
+    fn is_within(&self, library: LibraryView<'_>, text: &str, language: Language) -> bool {
         let stems = library.terms_in(text, language);
         self.subject.is_subset(&stems.into_iter().collect())
     }
 
     /// Returns whether what the question asks about is before a verb such as “is” among the first `reach`
     /// words.
-    fn is_subject_of(&self, library: &Library, clause: &str, reach: usize, language: Language) -> bool {
+    fn is_subject_of(
+        &self,
+        library: LibraryView<'_>,
+        clause: &str,
+        reach: usize,
+        language: Language,
+    ) -> bool {
         let clause = without_remarks(clause);
         let start: Vec<&str> = clause.unicode_words().take(reach).collect();
         let Some(copula) = start.iter().position(|word| is_copula(word)) else {
@@ -420,7 +431,7 @@ pub(crate) fn has_year(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LibraryLimits;
+    use crate::{Library, LibraryLimits};
 
     #[test]
     fn sentences_with_the_wanted_kind_are_worth_more() {
@@ -441,9 +452,9 @@ mod tests {
             ("how long did it take?", "It took 3.5 days.", true),
         ];
         for (question, sentence, wanted) in cases {
-            let asked = Asked::of(&library, question, Language::English);
+            let asked = Asked::of(library.all(), question, Language::English);
             assert_eq!(
-                asked.fit(&library, sentence) > 0.0,
+                asked.fit(library.all(), sentence) > 0.0,
                 wanted,
                 "{question} {sentence}"
             );
@@ -563,8 +574,8 @@ mod tests {
             ("что такое демон", "Демон — это программа.", true),
         ];
         for (question, sentence, wanted) in cases {
-            let asked = Asked::of(&library, question, Language::English);
-            let is_defined = asked.is_defined_by(&library, sentence, Language::English);
+            let asked = Asked::of(library.all(), question, Language::English);
+            let is_defined = asked.is_defined_by(library.all(), sentence, Language::English);
             assert_eq!(is_defined, wanted, "{question} {sentence}");
         }
     }
@@ -581,8 +592,8 @@ mod tests {
             ("how do I move HEAD", "HEAD", false),
         ];
         for (question, label, wanted) in cases {
-            let asked = Asked::of(&library, question, Language::English);
-            let is_named = asked.is_named_by(&library, label, Language::English);
+            let asked = Asked::of(library.all(), question, Language::English);
+            let is_named = asked.is_named_by(library.all(), label, Language::English);
             assert_eq!(is_named, wanted, "{question} {label}");
         }
     }

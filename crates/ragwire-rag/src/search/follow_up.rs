@@ -12,7 +12,7 @@ use crate::search::reference::{
     Named, Reference, asks_for_a_kind, ends_with_object, lists_a_kind, reference,
 };
 use crate::search::terms::{Term, coverage, question_terms};
-use crate::{DocumentFilter, Hit, Library};
+use crate::{DocumentFilter, Hit, LibraryView};
 
 /// A question with fewer significant words than this depends on the conversation.
 const MIN_OWN_TERMS: usize = 2;
@@ -45,35 +45,43 @@ pub(crate) struct FollowUp {
 }
 
 /// Returns the question that [`follow_up`] makes.
-pub(crate) fn stand_alone(library: &Library, question: &str, earlier: &[ChatMessage]) -> Option<String> {
+pub(crate) fn stand_alone(
+    library: LibraryView<'_>,
+    question: &str,
+    earlier: &[ChatMessage],
+) -> Option<String> {
     follow_up(library, question, earlier).map(|follow_up| follow_up.question)
 }
 
 /// Adds the weightiest words of the previous question to one that depends on it. The previous question
 /// may depend on the one before it. Returns `None` for a question that can be understood alone.
-pub(crate) fn follow_up(library: &Library, question: &str, earlier: &[ChatMessage]) -> Option<FollowUp> {
+pub(crate) fn follow_up(
+    library: LibraryView<'_>,
+    question: &str,
+    earlier: &[ChatMessage],
+) -> Option<FollowUp> {
     let asked = earlier.iter().rev().filter(|message| message.role == Role::User);
     let asked: Vec<&str> = asked
         .take(MAX_EARLIER_QUESTIONS)
         .map(|message| message.content.as_str())
         .collect();
     let recent = library.recent_follow_ups();
-    let key = recent.key(library.revision(), question, &asked);
+    let key = recent.key(library, question, &asked);
     recent.get_or(key, || following(library, question, &asked))
 }
 
-/// The follow-ups of the newest turns. Several steps of a turn need the same one. All users share them, because only
-/// what everyone finds decides.
+/// The follow-ups of the newest turns. Several steps of a turn need the same one.
 #[derive(Debug, Default)]
 pub(crate) struct RecentFollowUps {
-    /// The newest last, each with a hash of the questions and the revision of the library.
+    /// The newest last, each with a hash of the questions, who asks and the revision of the library.
     known: Mutex<VecDeque<(u64, Option<FollowUp>)>>,
     hasher: RandomState,
 }
 
 impl RecentFollowUps {
-    fn key(&self, revision: u64, question: &str, earlier: &[&str]) -> u64 {
-        self.hasher.hash_one((revision, question, earlier))
+    fn key(&self, library: LibraryView<'_>, question: &str, earlier: &[&str]) -> u64 {
+        let (revision, user) = (library.revision(), library.user());
+        self.hasher.hash_one((revision, user, question, earlier))
     }
 
     fn get_or(&self, key: u64, find: impl FnOnce() -> Option<FollowUp>) -> Option<FollowUp> {
@@ -93,7 +101,7 @@ impl RecentFollowUps {
 
 /// Does the same with the earlier questions, newest first. Where one of them refers to nothing, those
 /// before it are not read: each search costs time.
-fn following(library: &Library, question: &str, earlier: &[&str]) -> Option<FollowUp> {
+fn following(library: LibraryView<'_>, question: &str, earlier: &[&str]) -> Option<FollowUp> {
     let (newest, older) = earlier.split_first()?;
     let own = question_terms(library, question);
     // `y xfce?` has the language of what it continues.
@@ -119,7 +127,7 @@ fn following(library: &Library, question: &str, earlier: &[&str]) -> Option<Foll
 /// Returns a question with these words and the weightiest of the one before, or `None` if it does not depend on
 /// it.
 fn continued(
-    library: &Library,
+    library: LibraryView<'_>,
     question: &str,
     language: Language,
     own: &[Term],
@@ -174,7 +182,13 @@ fn continued(
 }
 
 /// Returns how a question with these words refers to the one before it.
-fn refers(library: &Library, question: &str, language: Language, own: &[Term], before: &[Term]) -> Reference {
+fn refers(
+    library: LibraryView<'_>,
+    question: &str,
+    language: Language,
+    own: &[Term],
+    before: &[Term],
+) -> Reference {
     let unseen = library.unseen_weight().max(f32::EPSILON);
     let is_rare = |term: &Term| term.known && !term.is_question_word && term.weight / unseen >= RARE_SHARE;
     let has = |term: &Term, word: &str| {
@@ -217,14 +231,14 @@ fn is_shared(term: &Term, before: &[Term]) -> bool {
 /// Returns whether a question that may refer to the one before is about something else: what is found for it
 /// alone has more of its words than what is found for `whole`, or the same if it also names what it is about.
 fn is_about_else(
-    library: &Library,
+    library: LibraryView<'_>,
     question: &str,
     whole: &str,
     refers: Reference,
     own: &[Term],
     before: &[Term],
 ) -> bool {
-    let first = |query: &str| everyones(library, query, 1).into_iter().next();
+    let first = |query: &str| found(library, query, 1).into_iter().next();
     let (Some(alone), Some(with)) = (first(question), first(whole)) else {
         return false;
     };
@@ -239,9 +253,9 @@ fn is_about_else(
 
 /// Returns whether a question is about what the document for the question before does not mention: `does it run
 /// without a GPU`.
-fn is_elsewhere(library: &Library, question: &str, before: &str) -> bool {
-    let before = everyones(library, before, 1).into_iter().next();
-    let found = everyones(library, question, MENTIONING_HITS);
+fn is_elsewhere(library: LibraryView<'_>, question: &str, before: &str) -> bool {
+    let before = found(library, before, 1).into_iter().next();
+    let found = found(library, question, MENTIONING_HITS);
     let is_of = |hit: &Hit| {
         before
             .as_ref()
@@ -252,9 +266,9 @@ fn is_elsewhere(library: &Library, question: &str, before: &str) -> bool {
 
 /// Returns whether a question for all things of a kind begins a new subject: what is found for it alone has the kind
 /// in a title, and what is found for `whole` has not.
-fn is_titled_alone(library: &Library, question: &str, whole: &str, own: &[Term]) -> bool {
+fn is_titled_alone(library: LibraryView<'_>, question: &str, whole: &str, own: &[Term]) -> bool {
     let is_titled = |query: &str| {
-        everyones(library, query, 1).first().is_some_and(|hit| {
+        found(library, query, 1).first().is_some_and(|hit| {
             let stems = stems(library, hit, &[&title(library, hit)]);
             own.iter()
                 .any(|term| !term.is_question_word && term.is_in(&stems))
@@ -264,19 +278,19 @@ fn is_titled_alone(library: &Library, question: &str, whole: &str, own: &[Term])
 }
 
 /// Returns the share of a question's own words that a passage has.
-fn covered(library: &Library, own: &[Term], hit: &Hit) -> f32 {
+fn covered(library: LibraryView<'_>, own: &[Term], hit: &Hit) -> f32 {
     let stems = stems(library, hit, &[&hit.chunk.text, &title(library, hit)]);
     coverage(own, |term| term.is_in(&stems))
 }
 
 /// Returns the heading of a passage and the name of its document.
-fn title(library: &Library, hit: &Hit) -> String {
+fn title(library: LibraryView<'_>, hit: &Hit) -> String {
     let heading = hit.chunk.heading.as_deref().unwrap_or_default();
     let name = library.name_text(&hit.chunk.document_id, &hit.chunk.document_name);
     format!("{heading}\n{name}")
 }
 
-fn stems(library: &Library, hit: &Hit, texts: &[&str]) -> HashSet<String> {
+fn stems(library: LibraryView<'_>, hit: &Hit, texts: &[&str]) -> HashSet<String> {
     let language = library.language_of(&hit.chunk.text);
     texts
         .iter()
@@ -284,16 +298,18 @@ fn stems(library: &Library, hit: &Hit, texts: &[&str]) -> HashSet<String> {
         .collect()
 }
 
-/// Returns the first passages for a query that all users see. What only others find decides nothing about a
-/// user's question.
-fn everyones(library: &Library, query: &str, most: usize) -> Vec<Hit> {
-    let filter = DocumentFilter::default().user("");
+/// Returns the first passages for a query that the user finds.
+fn found(library: LibraryView<'_>, query: &str, most: usize) -> Vec<Hit> {
+    let filter = DocumentFilter {
+        user: library.user().map(str::to_owned),
+        ..DocumentFilter::default()
+    };
     library.search_in(query, most, &filter).unwrap_or_default()
 }
 
 /// Returns whether one of the first `most` passages for a query has a sentence with one of these words and with the number, version or name that it asks for: “and how long did it train?” needs
 /// no word of the question before. `false` for a question that asks for none of these.
-fn is_answered(library: &Library, asked: &Asked, own: &[Term], query: &str, most: usize) -> bool {
+fn is_answered(library: LibraryView<'_>, asked: &Asked, own: &[Term], query: &str, most: usize) -> bool {
     let own: Vec<&Term> = own
         .iter()
         .filter(|term| term.known && !term.is_question_word)
@@ -301,7 +317,7 @@ fn is_answered(library: &Library, asked: &Asked, own: &[Term], query: &str, most
     if !asked.is_of_kind() || own.is_empty() {
         return false;
     }
-    everyones(library, query, most).iter().any(|hit| {
+    found(library, query, most).iter().any(|hit| {
         let language = library.language_of(&hit.chunk.text);
         sentences(&hit.chunk.text).into_iter().any(|sentence| {
             let stems = library.terms_in(sentence, language).into_iter().collect();
@@ -313,7 +329,7 @@ fn is_answered(library: &Library, asked: &Asked, own: &[Term], query: &str, most
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{LibraryLimits, ParseLimits, parse};
+    use crate::{Library, LibraryLimits, ParseLimits, parse};
 
     fn library(text: &str) -> Library {
         let library = Library::in_memory(LibraryLimits::default()).unwrap();
@@ -375,7 +391,7 @@ mod tests {
             (&["What hardware was used?"], "What are layers?", None),
         ];
         for (before, question, wanted) in cases {
-            let found = stand_alone(&library, question, &said(before));
+            let found = stand_alone(library.all(), question, &said(before));
             assert_eq!(found.as_deref(), wanted, "{question}");
         }
     }
@@ -390,8 +406,8 @@ mod tests {
             Role::User,
             "cuanto espacio en disco ocupa gnome",
         )];
-        assert_eq!(library.said_language("y xfce?"), Some(Language::Spanish));
-        let whole = stand_alone(&library, "y xfce?", &before);
+        assert_eq!(library.all().said_language("y xfce?"), Some(Language::Spanish));
+        let whole = stand_alone(library.all(), "y xfce?", &before);
         assert_eq!(whole.as_deref(), Some("y xfce espacio disco ocupa gnome"));
     }
 
@@ -401,8 +417,8 @@ mod tests {
         let before = [ChatMessage::new(Role::User, "What hardware was used?")];
         let question = "is it an optimizer";
         let remembered = || library.recent_follow_ups().known.lock().unwrap().len();
-        let first = stand_alone(&library, question, &before);
-        assert_eq!(stand_alone(&library, question, &before), first);
+        let first = stand_alone(library.all(), question, &before);
+        assert_eq!(stand_alone(library.all(), question, &before), first);
         assert_eq!((first.is_some(), remembered()), (true, 1));
         for n in 0..12 {
             let rare = if n == 0 {
@@ -413,10 +429,10 @@ mod tests {
             let parsed = parse("a.md", rare.as_bytes(), &ParseLimits::default()).unwrap();
             library.add(&format!("{n}.md"), &parsed).unwrap();
         }
-        assert_eq!(stand_alone(&library, question, &before), None);
+        assert_eq!(stand_alone(library.all(), question, &before), None);
         assert_eq!(remembered(), 2);
         for n in 0..2 * MAX_RECENT {
-            stand_alone(&library, &format!("is it {n}"), &before);
+            stand_alone(library.all(), &format!("is it {n}"), &before);
         }
         assert_eq!(remembered(), MAX_RECENT);
     }
@@ -440,7 +456,7 @@ mod tests {
             ("is it an optimizer", true),
             ("and the optimizer?", false),
         ] {
-            let found = stand_alone(&library, question, &before);
+            let found = stand_alone(library.all(), question, &before);
             assert_eq!(found.is_none(), is_alone, "{question}: {found:?}");
         }
     }
@@ -460,7 +476,7 @@ mod tests {
             (&stop, "how do i upload documents?", true),
             (&stop, "how do i upload them?", false),
         ] {
-            let found = stand_alone(&library, question, before);
+            let found = stand_alone(library.all(), question, before);
             assert_eq!(found.is_none(), is_alone, "{question}: {found:?}");
         }
     }
@@ -476,7 +492,7 @@ mod tests {
             ("and its rate of training?", false),
             ("and how long?", false),
         ] {
-            let found = stand_alone(&library, question, &before);
+            let found = stand_alone(library.all(), question, &before);
             assert_eq!(found.is_none(), is_alone, "{question}: {found:?}");
         }
     }
@@ -496,7 +512,7 @@ mod tests {
             ),
             ("how do i name it", Some("how do i name it may delete upload")),
         ] {
-            let found = stand_alone(&library, question, &before);
+            let found = stand_alone(library.all(), question, &before);
             assert_eq!(found.as_deref(), wanted, "{question}");
         }
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::Library;
+use crate::LibraryView;
 use crate::search::analyzer::is_paired;
 use crate::search::lexicon::{
     COUNT_PHRASES, CURRENCIES, DURATION_PHRASES, FOR_NOTHING, NUMBERED_PARTS, PRICE_PHRASES,
@@ -66,7 +66,7 @@ pub(crate) enum Quantity {
 }
 
 impl Quantity {
-    pub(crate) fn of(library: &Library, question: &str) -> Self {
+    pub(crate) fn of(library: LibraryView<'_>, question: &str) -> Self {
         let lower = question.to_lowercase();
         if DURATION_PHRASES.iter().any(|phrase| lower.contains(phrase)) {
             return Self::Duration;
@@ -91,7 +91,7 @@ impl Quantity {
 
     /// Returns 3 for a sentence that counts what was asked for, or gives a time or a price that was asked for, 1
     /// for another one with a number, and 0 for one without a number or if no number is asked for.
-    pub(crate) fn fit(&self, library: &Library, sentence: &str) -> f32 {
+    pub(crate) fn fit(&self, library: LibraryView<'_>, sentence: &str) -> f32 {
         if matches!(self, Self::None) {
             return 0.0;
         }
@@ -180,7 +180,7 @@ fn is_number(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LibraryLimits;
+    use crate::{Library, LibraryLimits};
 
     #[test]
     fn number_of_is_no_word_of_an_answer() {
@@ -203,7 +203,7 @@ mod tests {
             ("What optimizer was used and how many heads?", false),
             ("What is attention?", false),
         ] {
-            let quantity = Quantity::of(&library, question);
+            let quantity = Quantity::of(library.all(), question);
             assert_eq!(
                 matches!(quantity, Quantity::Count { is_first: true, .. }),
                 asks,
@@ -261,7 +261,7 @@ mod tests {
         ];
         for (question, sentence, fit) in cases {
             assert_eq!(
-                Quantity::of(&library, question).fit(&library, sentence),
+                Quantity::of(library.all(), question).fit(library.all(), sentence),
                 fit,
                 "{question} {sentence}"
             );

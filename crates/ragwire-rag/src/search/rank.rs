@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use tokio::task::spawn_blocking;
 
-use crate::Library;
 use crate::documents::sentences;
 use crate::models::{Boxed, Embed, ModelError, Rank, Side, max_sim};
 use crate::search::terms::{Term, coverage, question_terms};
+use crate::{Library, LibraryView};
 
 /// Passages whose token vectors are in memory at once: 64 passages of 300 tokens with 1,024
 /// dimensions take 75 MiB. A typical call has fewer.
@@ -111,8 +111,10 @@ impl Rank for LexicalRank {
     fn rank<'a>(&'a self, query: &'a str, passages: Vec<String>) -> Boxed<'a, Result<Vec<f32>, ModelError>> {
         let (library, query) = (Arc::clone(&self.library), query.to_owned());
         let scores = move || {
-            let terms = question_terms(&library, &query);
-            let scores = passages.iter().map(|passage| covered(&library, &terms, passage));
+            let terms = question_terms(library.all(), &query);
+            let scores = passages
+                .iter()
+                .map(|passage| covered(library.all(), &terms, passage));
             scores.collect::<Vec<f32>>()
         };
         Box::pin(async move {
@@ -122,7 +124,7 @@ impl Rank for LexicalRank {
     }
 }
 
-fn covered(library: &Library, terms: &[Term], passage: &str) -> f32 {
+fn covered(library: LibraryView<'_>, terms: &[Term], passage: &str) -> f32 {
     let share = |text: &str| {
         let stems: HashSet<String> = library.terms(text).into_iter().collect();
         coverage(terms, |term| term.is_in(&stems))

@@ -12,7 +12,7 @@ use crate::search::asked::Asked;
 use crate::search::entries::{Part, entries, is_continued};
 use crate::search::lines::{LineKind, QUESTION_MARKS, guess_line_kinds, is_title, names_option};
 use crate::search::terms::{Term, coverage, question_terms, says_all};
-use crate::{Hit, Library};
+use crate::{Hit, LibraryView};
 
 /// How much each property counts, as a share of the best hit's score. The weights are those of a
 /// ranking by logistic regression, rounded, over 148 questions about eight libraries. For each library
@@ -112,7 +112,7 @@ impl Known {
 
 /// Returns the hits of `query`, the most relevant first, with scores in that order. Equally relevant
 /// hits keep their order.
-pub(crate) fn by_relevance(library: &Library, query: &str, hits: Vec<Hit>, known: &Known) -> Vec<Hit> {
+pub(crate) fn by_relevance(library: LibraryView<'_>, query: &str, hits: Vec<Hit>, known: &Known) -> Vec<Hit> {
     let terms = question_terms(library, query);
     let best = hits.iter().map(|hit| hit.score).fold(0.0, f32::max);
     // Passages with a phrase in quotation marks stay first.
@@ -202,7 +202,7 @@ struct Passage<'a> {
 }
 
 impl<'a> Passage<'a> {
-    fn read(library: &Library, hit: &'a Hit) -> Self {
+    fn read(library: LibraryView<'_>, hit: &'a Hit) -> Self {
         let chunk = &hit.chunk;
         let language = library.language_of(&chunk.text);
         let headings = chunk.heading.as_deref().unwrap_or_default();
@@ -278,7 +278,7 @@ impl<'a> Passage<'a> {
 
     /// Returns what the sentences are worth: the words that the best one covers, half of them with the
     /// headings, a definition, and the kind of answer that is asked for.
-    fn best_sentence(&self, library: &Library, terms: &[Term], asked: &Asked, has_entry: bool) -> f32 {
+    fn best_sentence(&self, library: LibraryView<'_>, terms: &[Term], asked: &Asked, has_entry: bool) -> f32 {
         let (mut covers, mut fits) = (0.0_f32, 0.0_f32);
         let mut defines = asked.is_named_by(library, self.heading, self.language);
         for (at, (part, stems)) in self.sentences.iter().enumerate() {
@@ -395,7 +395,7 @@ fn lists_changes(hit: &Hit) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{LibraryLimits, ParseLimits, parse};
+    use crate::{Library, LibraryLimits, ParseLimits, parse};
 
     fn ordered(files: &[(&str, &str)], query: &str) -> Vec<Hit> {
         let library = Library::in_memory(LibraryLimits::default()).unwrap();
@@ -404,7 +404,7 @@ mod tests {
             library.add(name, &parsed).unwrap();
         }
         let hits = library.search(query, 10).unwrap();
-        by_relevance(&library, query, hits, &Known::default())
+        by_relevance(library.all(), query, hits, &Known::default())
     }
 
     fn first(files: &[(&str, &str)], query: &str) -> String {
@@ -453,7 +453,7 @@ mod tests {
         };
         for (nearer, farther) in [("a.md", "b.md"), ("b.md", "a.md")] {
             let near = Known::of(&[near("c.md", 0.6), near(nearer, 0.5), near(farther, 0.2)]);
-            let names: Vec<String> = by_relevance(&library, query, hits.clone(), &near)
+            let names: Vec<String> = by_relevance(library.all(), query, hits.clone(), &near)
                 .into_iter()
                 .map(|hit| hit.chunk.document_name)
                 .collect();
@@ -474,7 +474,7 @@ mod tests {
         for (first, second) in [("a.md", "b.md"), ("b.md", "a.md")] {
             let document = hits.iter().find(|hit| hit.chunk.document_name == first);
             let known = Known::default().after(document.map(|hit| hit.chunk.document_id.clone()));
-            let names: Vec<String> = by_relevance(&library, query, hits.clone(), &known)
+            let names: Vec<String> = by_relevance(library.all(), query, hits.clone(), &known)
                 .into_iter()
                 .map(|hit| hit.chunk.document_name)
                 .collect();
@@ -496,8 +496,8 @@ mod tests {
             ("is there a family court", "a.md"),
             ("is there a traffic court", "b.md"),
         ] {
-            let known = Known::default().amid(question_terms(&library, before));
-            let ordered = by_relevance(&library, query, hits.clone(), &known);
+            let known = Known::default().amid(question_terms(library.all(), before));
+            let ordered = by_relevance(library.all(), query, hits.clone(), &known);
             assert_eq!(ordered[0].chunk.document_name, first);
         }
     }
@@ -518,7 +518,7 @@ mod tests {
     #[test]
     fn the_longest_run_of_words_in_the_order_of_the_question_counts() {
         let library = Library::in_memory(LibraryLimits::default()).unwrap();
-        let terms = question_terms(&library, "flush the mail queue now");
+        let terms = question_terms(library.all(), "flush the mail queue now");
         for (text, wanted) in [
             ("flush mail queue", 3),
             ("queue mail flush", 1),
@@ -526,7 +526,7 @@ mod tests {
             ("owl", 0),
             ("", 0),
         ] {
-            let words = library.terms(text);
+            let words = library.all().terms(text);
             assert_eq!(longest_run(&words, &terms), wanted, "{text}");
         }
     }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::Library;
+use crate::LibraryView;
 use crate::search::analyzer::{AskedPair, Language, Run, is_hangul, is_hiragana, runs};
 use crate::search::asking::{KOREAN_PAIRS, only_asks};
 use crate::search::compounds::MAX_COMPOUNDS;
@@ -83,7 +83,7 @@ impl Term {
 
 /// Returns the significant words of a question, each once and in order. Empty for a question of
 /// stop words.
-pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
+pub(crate) fn question_terms(library: LibraryView<'_>, question: &str) -> Vec<Term> {
     let question = &question[..question.floor_char_boundary(MAX_QUERY_BYTES)];
     let question = &*library.well_spelled(question);
     let mut found: Vec<Term> = Vec::new();
@@ -231,7 +231,7 @@ pub(crate) fn question_terms(library: &Library, question: &str) -> Vec<Term> {
 }
 
 /// Lessens the weight of the words that a question with these terms takes from the question before.
-pub(crate) fn lessen_carried(library: &Library, terms: &mut [Term], own: &str) {
+pub(crate) fn lessen_carried(library: LibraryView<'_>, terms: &mut [Term], own: &str) {
     let own = question_terms(library, own);
     let is_own = |term: &Term| own.iter().any(|own| own.stems == term.stems);
     for term in terms.iter_mut().filter(|term| !is_own(term)) {
@@ -324,7 +324,7 @@ fn asks(pair: &str) -> bool {
 }
 
 /// Returns the terms of other words for one, as far as the library has them, with their weights.
-fn known_synonyms(library: &Library, words: &[impl AsRef<str>], unseen: f32) -> Vec<(String, f32)> {
+fn known_synonyms(library: LibraryView<'_>, words: &[impl AsRef<str>], unseen: f32) -> Vec<(String, f32)> {
     let stems = words.iter().filter_map(|word| {
         let stems = library.terms_in(word.as_ref(), Language::English);
         stems.into_iter().next()
@@ -341,7 +341,7 @@ fn known_synonyms(library: &Library, words: &[impl AsRef<str>], unseen: f32) -> 
 }
 
 /// Returns the term that a misspelled word probably means, with its weight.
-fn corrected(library: &Library, word: &str, stem: String, weight: f32, unseen: f32) -> (String, f32) {
+fn corrected(library: LibraryView<'_>, word: &str, stem: String, weight: f32, unseen: f32) -> (String, f32) {
     // A name in capitals is not a typing mistake.
     let is_name = word.chars().next().is_some_and(char::is_uppercase);
     if weight < unseen {
@@ -391,13 +391,13 @@ pub(crate) fn says_all(terms: &[Term], holds: impl Fn(&Term) -> bool) -> bool {
 mod tests {
     use super::*;
     use crate::test_data::library_with_a_rare_word;
-    use crate::{LibraryLimits, ParseLimits, parse};
+    use crate::{Library, LibraryLimits, ParseLimits, parse};
 
     #[test]
     fn phrases_of_conversation_and_prepositions_only_ask() {
         let library = library_with_a_rare_word();
         let question = "sorry, I’m asking how it could be kept across a zyzzyva, I meant";
-        let terms = question_terms(&library, question).into_iter();
+        let terms = question_terms(library.all(), question).into_iter();
         let significant = terms.filter(|term| !term.is_question_word);
         let words: Vec<String> = significant.map(|term| term.word).collect();
         assert_eq!(words, ["asking", "kept", "zyzzyva"]);
@@ -417,7 +417,7 @@ mod tests {
             ("turn around", "turn", "turn", true),
             ("publish it", "publish", "publish", false),
         ] {
-            let terms = question_terms(&library, question);
+            let terms = question_terms(library.all(), question);
             let term = terms.iter().find(|term| term.word == word).unwrap();
             assert!(
                 term.stems.iter().any(|stem| stem == wanted),
@@ -448,14 +448,14 @@ mod tests {
             ("고양이", &[("고양이", "고양")]),
         ];
         for (question, wanted) in cases {
-            let terms = question_terms(&library, question);
+            let terms = question_terms(library.all(), question);
             let found: Vec<_> = terms
                 .iter()
                 .map(|term| (term.word.as_str(), term.stems[0].as_str()))
                 .collect();
             assert_eq!(found, wanted, "{question}");
         }
-        let asking = question_terms(&library, "什么ですか");
+        let asking = question_terms(library.all(), "什么ですか");
         assert!(asking.iter().all(|term| term.is_question_word), "{asking:?}");
     }
 
@@ -469,7 +469,7 @@ mod tests {
         )
         .unwrap();
         library.add("a.md", &parsed).unwrap();
-        let terms = question_terms(&library, "Why √d_k? And what is D_k, or x_z?");
+        let terms = question_terms(library.all(), "Why √d_k? And what is D_k, or x_z?");
         let found: Vec<_> = terms
             .iter()
             .map(|term| (term.stems[0].as_str(), term.known))
@@ -494,14 +494,14 @@ mod tests {
             ("does it cost money", "cost"),
             ("how expensive is it", "expensive"),
         ] {
-            let terms = question_terms(&library, question);
+            let terms = question_terms(library.all(), question);
             let found: Vec<_> = terms
                 .iter()
                 .map(|term| (term.word.as_str(), term.known, term.is_question_word))
                 .collect();
             assert_eq!(found, [(wanted, true, true)], "{question}");
         }
-        let terms = question_terms(&library, "does it save much money");
+        let terms = question_terms(library.all(), "does it save much money");
         assert_eq!(terms.len(), 3, "{terms:?}");
     }
 
@@ -518,9 +518,9 @@ mod tests {
             // Nothing else is asked for.
             ("what is a form", "what is a form"),
         ] {
-            assert_eq!(library.well_spelled(question), wanted);
+            assert_eq!(library.all().well_spelled(question), wanted);
         }
-        let terms = question_terms(&library, "what is teh optimizer");
+        let terms = question_terms(library.all(), "what is teh optimizer");
         assert_eq!(terms.len(), 1, "{terms:?}");
     }
 
@@ -535,7 +535,7 @@ mod tests {
             assert_eq!(with_apostrophes(typed), with);
         }
         let library = library_with_a_rare_word();
-        let terms = question_terms(&library, "whats the optimizer and why isnt it used");
+        let terms = question_terms(library.all(), "whats the optimizer and why isnt it used");
         let words: Vec<_> = terms.iter().map(|term| term.word.as_str()).collect();
         assert_eq!(words, ["optimizer", "used"]);
     }
@@ -544,7 +544,7 @@ mod tests {
     fn rare_words_weigh_more_and_unknown_words_most() {
         let library = library_with_a_rare_word();
         let terms = question_terms(
-            &library,
+            library.all(),
             "How many models use the optimizer, optimizers or Unicorns?",
         );
         let words: Vec<_> = terms
@@ -564,7 +564,7 @@ mod tests {
         let weight = |word: &str| terms.iter().find(|term| term.word == word).unwrap().weight;
         assert!(weight("models") < weight("optimizer") && weight("optimizer") < weight("Unicorns"));
         assert!(weight("many") < weight("optimizer"));
-        let misspelled = question_terms(&library, "Which optmizer is it?");
+        let misspelled = question_terms(library.all(), "Which optmizer is it?");
         assert!(
             misspelled[0].known && misspelled[0].stems == terms[3].stems,
             "{misspelled:?}"

@@ -4,7 +4,7 @@
 
 use super::follow_up::MAX_EARLIER_QUESTIONS;
 use super::terms::{Term, question_terms};
-use crate::Library;
+use crate::LibraryView;
 use crate::models::{ChatMessage, Role};
 
 /// Words of the earlier questions that are kept, the weightiest. With 16 of them, or with words of the answers too,
@@ -14,7 +14,7 @@ const MAX_TERMS: usize = 8;
 const SHARE_OF_NEXT: f32 = 0.7;
 
 /// Returns the words of the earlier questions that `question` does not have.
-pub(crate) fn topic(library: &Library, question: &str, earlier: &[ChatMessage]) -> Vec<Term> {
+pub(crate) fn topic(library: LibraryView<'_>, question: &str, earlier: &[ChatMessage]) -> Vec<Term> {
     let asked = earlier.iter().rev().filter(|message| message.role == Role::User);
     let mut asked = asked.take(MAX_EARLIER_QUESTIONS).peekable();
     if asked.peek().is_none() {
@@ -43,7 +43,7 @@ pub(crate) fn topic(library: &Library, question: &str, earlier: &[ChatMessage]) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{LibraryLimits, ParseLimits, parse};
+    use crate::{Library, LibraryLimits, ParseLimits, parse};
 
     #[test]
     fn the_newest_questions_count_most_and_words_of_the_question_or_of_no_document_do_not() {
@@ -59,11 +59,11 @@ mod tests {
             user("can i lodge an appeal with costs?"),
         ];
         let words = |question: &str| -> Vec<String> {
-            let found = topic(&library, question, &earlier).into_iter();
+            let found = topic(library.all(), question, &earlier).into_iter();
             found.map(|term| term.word).collect()
         };
         assert_eq!(words("and who pays"), ["costs", "lawyer", "appeal"]);
         assert_eq!(words("who pays the costs"), ["lawyer", "appeal"]);
-        assert!(topic(&library, "who pays", &[]).is_empty());
+        assert!(topic(library.all(), "who pays", &[]).is_empty());
     }
 }

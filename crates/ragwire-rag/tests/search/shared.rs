@@ -214,6 +214,28 @@ async fn behaves_as_one(url: &str) {
         }
         assert!(!library.remove_for("eve", &diary.id).unwrap());
     }
+    // A mistake means a word that its user finds: `upstream` of fish.md, or Ada's, which is more frequent.
+    let plans = "# Upstrean\n\nOf upstrean.\n\n# Again\n\nOf upstrean once more.";
+    let plans = parse("plans.md", plans.as_bytes(), &Default::default()).unwrap();
+    let plans = one
+        .add_for(&DocumentOwner::new("ada"), "plans.md", &plans, go_on)
+        .unwrap();
+    until("the other host has it", || other.is_live(&plans.id)).await;
+    let fish = one.list().into_iter().find(|document| document.name == "fish.md");
+    let fish = fish.unwrap().id;
+    for library in [&one, &other] {
+        for (user, wanted) in [("ada", &plans.id), ("eve", &fish), ("", &fish)] {
+            let hits = found(library, "upstrear", &DocumentFilter::default().user(user));
+            assert!(!hits.is_empty(), "{user}");
+            assert!(
+                hits.iter().all(|(id, _)| id.starts_with(wanted)),
+                "{user}: {hits:?}"
+            );
+        }
+    }
+    assert!(one.remove_for("ada", &plans.id).unwrap());
+    until("the other host has removed it", || !other.is_live(&plans.id)).await;
+
     // The same content again shares it, everywhere.
     let shared = DocumentOwner::new("ada").shares(true);
     assert_eq!(
@@ -539,6 +561,39 @@ async fn one_host_embeds_a_document_for_all() {
     assert_eq!(chunks(&hosts[1].0), wanted);
 }
 
+/// A request names the documents that its user finds, or the others if they are fewer.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_search_sends_does_not_grow_with_the_documents_of_everyone() {
+    let double = Double::searching().await;
+    let library = Library::shared(
+        options(&double.url).poll(Duration::from_secs(3_600)),
+        LibraryLimits::default(),
+    )
+    .unwrap();
+    let diary = parse("diary.md", b"My robin sang at noon.", &Default::default()).unwrap();
+    let ada = DocumentOwner::new("ada");
+    let go_on = |_| std::ops::ControlFlow::Continue(());
+    library.add_for(&ada, "diary.md", &diary, go_on).unwrap();
+    let mut sent = Vec::new();
+    for documents in [10, 20] {
+        for n in documents - 10..documents {
+            add(&library, &format!("{n}.md"), &format!("Robin number{n} sings."));
+        }
+        double.take_requests();
+        let eve = DocumentFilter::default().user("eve");
+        assert_eq!(found(&library, "robin", &eve).len(), 10);
+        let requests = double.take_requests();
+        sent.push(
+            requests
+                .iter()
+                .map(|request| request.message.len())
+                .sum::<usize>(),
+        );
+    }
+    // The numbers of hits and of private documents may have a byte more.
+    assert!(sent[1] <= sent[0] + 16, "{sent:?}");
+}
+
 /// Prints what one host, and each further one, sends to the server: `--ignored --nocapture`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a measurement for docs/several-hosts.md"]
@@ -586,6 +641,18 @@ async fn requests_and_bytes_by_documents_and_hosts() {
         other.search("Which pump runs at 7 bar?", 10).unwrap();
         sum("a search");
         other.search("Which pump runs at 7 bar?", 10).unwrap();
+        sum("the same search again");
+        let diary = parse("diary.md", b"My pump runs.", &Default::default()).unwrap();
+        let ada = DocumentOwner::new("ada");
+        let go_on = |_| std::ops::ControlFlow::Continue(());
+        one.add_for(&ada, "diary.md", &diary, go_on).unwrap();
+        other.refresh().unwrap();
+        double.take_requests();
+        double.take_answered();
+        let eve = DocumentFilter::default().user("eve");
+        other.search_in("Which pump runs at 7 bar?", 10, &eve).unwrap();
+        sum("a search while one document is private");
+        other.search_in("Which pump runs at 7 bar?", 10, &eve).unwrap();
         sum("the same search again");
         other.remove(&other.list()[0].id).unwrap();
         sum("a removal");

@@ -17,7 +17,8 @@ use crate::answer::error::AnswerError;
 use crate::answer::figures::{count, milliseconds};
 use crate::answer::generate::{GenerateRequest, send_words};
 use crate::answer::judge::{
-    Expansion, Gate, Grade, Judgement, LexicalJudge, NextStep, Progress, SearchRecord, ToolSpec,
+    Analysis, Expansion, Gate, Grade, Judge, Judgement, LexicalJudge, NextStep, Progress, SearchRecord,
+    ToolSpec,
 };
 use crate::answer::steps::{WriteSteps, check_schema, checked, write_answer};
 use crate::answer::welcome::welcome;
@@ -81,20 +82,25 @@ pub(super) async fn run(
     if question.schema.is_none()
         && let Some(text) = welcome(&parts.library, &question.filter, prompt)
     {
-        return greet(parts, prompt, text, sink).await;
+        let analysis = analysis_by_words(parts, question, prompt);
+        return greet(&analysis, prompt, text, sink).await;
     }
-    if parts.library.chunk_count() == 0 {
+    let user = question.filter.user.as_deref();
+    let library = parts.library.seen_by(user);
+    if library.documents_found() == 0 {
         return Err(AnswerError::NoDocuments);
     }
-    let follows = follow_up(&parts.library, prompt, &question.earlier);
+    let follows = follow_up(library, prompt, &question.earlier);
     let asked = follows.as_ref().map_or(prompt, |follows| &follows.question);
-    let topic = topic(&parts.library, asked, &question.earlier);
+    let topic = topic(library, asked, &question.earlier);
     let mut tools = parts.tools.clone().within(question.filter.clone()).amid(topic);
     if let Some(follows) = &follows {
         tools = tools.after(follows.before.clone()).await?;
     }
+    let judge = user.and_then(|user| parts.judge.for_user(user));
     let mut run = Run {
         parts,
+        judge: judge.unwrap_or_else(|| Arc::clone(&parts.judge)),
         tools,
         question,
         prompt,
@@ -128,8 +134,7 @@ pub(super) async fn run(
         Lookup::Hit(hit) => {
             // Forge's page shows the analysis first. Asking a model for one would cost more than
             // the stored answer saves.
-            let judge = LexicalJudge::new(Arc::clone(&parts.library));
-            let analysis = Judgement::lexical(judge.analysis(prompt, &[]));
+            let analysis = analysis_by_words(parts, question, prompt);
             let mut event = analysis.event(prompt);
             event.estimated_mode = question.mode.unwrap_or_else(|| run.mode(&analysis));
             sink.send(event).await?;
@@ -144,13 +149,22 @@ pub(super) async fn run(
 }
 
 /// Answers without a search what no document can answer.
-async fn greet(parts: &Parts, prompt: &str, text: String, sink: &Sink) -> Result<Metadata, AnswerError> {
-    let judge = LexicalJudge::new(Arc::clone(&parts.library));
-    sink.send(Judgement::lexical(judge.analysis(prompt, &[])).event(prompt))
-        .await?;
+async fn greet(
+    analysis: &Judgement<Analysis>,
+    prompt: &str,
+    text: String,
+    sink: &Sink,
+) -> Result<Metadata, AnswerError> {
+    sink.send(analysis.event(prompt)).await?;
     send_words(sink, &text).await?;
     let answered = GeneratedAnswer::answered(Vec::new());
     Ok(answered.metadata().mode(Mode::Direct.as_str()))
+}
+
+/// Assesses a question without a model and without its conversation.
+fn analysis_by_words(parts: &Parts, question: &AgentQuestion, prompt: &str) -> Judgement<Analysis> {
+    let judge = LexicalJudge::new(Arc::clone(&parts.library)).user(question.filter.user.as_deref());
+    Judgement::lexical(judge.analysis(prompt, &[]))
 }
 
 struct AgentAnswer {
@@ -162,6 +176,8 @@ struct AgentAnswer {
 
 struct Run<'a> {
     parts: &'a Parts,
+    /// The judge of `parts` for the user who asks.
+    judge: Arc<dyn Judge>,
     /// The tools over the documents that the question selects.
     tools: SearchTools,
     question: &'a AgentQuestion,
@@ -187,11 +203,7 @@ struct Run<'a> {
 impl Run<'_> {
     async fn answer(&mut self, is_cache_miss: bool) -> Result<AgentAnswer, AnswerError> {
         let start = Instant::now();
-        let analysis = self
-            .parts
-            .judge
-            .analyse(self.prompt, &self.question.earlier)
-            .await?;
+        let analysis = self.judge.analyse(self.prompt, &self.question.earlier).await?;
         self.add_usage(analysis.usage.as_ref());
         let mode = self.question.mode.unwrap_or_else(|| self.mode(&analysis));
         let mut event = analysis.event(self.prompt);
@@ -274,7 +286,7 @@ impl Run<'_> {
                     let found = self.pool.best(self.parts.budget.context_chunks);
                     let progress =
                         Progress::new(&self.query, &specs, most - done).after(&self.searched, &found);
-                    let next = self.parts.judge.next_step(progress).await?;
+                    let next = self.judge.next_step(progress).await?;
                     self.add_usage(next.usage.as_ref());
                     let NextStep::Search { tool: name, query } = next.value else {
                         break;
@@ -319,7 +331,7 @@ impl Run<'_> {
         if !self.tools.has(Tool::Hyde) {
             return Ok(None);
         }
-        let hypothesis = self.parts.judge.hypothesis(&self.query).await?;
+        let hypothesis = self.judge.hypothesis(&self.query).await?;
         Ok(hypothesis.map(|hypothesis| {
             self.add_usage(hypothesis.usage.as_ref());
             hypothesis.value
@@ -381,7 +393,7 @@ impl Run<'_> {
 
     /// Grades hits. Where the gate says so, ambiguous hits are replaced by their sections.
     async fn gate(&mut self, hits: &[Hit]) -> Result<CragAction, AnswerError> {
-        let mut grades = self.parts.judge.grade(&self.query, hits).await?;
+        let mut grades = self.judge.grade(&self.query, hits).await?;
         self.grade_by_meaning(hits, &mut grades).await?;
         self.add_usage(grades.usage.as_ref());
         let action = Gate::of(&grades.value).action;
@@ -391,7 +403,7 @@ impl Run<'_> {
             let ambiguous = (0..hits.len()).filter(|at| grades.value[*at].class == CragClass::Ambiguous);
             let wider = self.parents(hits, ambiguous.collect()).await?;
             let texts: Vec<Hit> = wider.iter().map(|(_, hit)| hit.clone()).collect();
-            let mut again = self.parts.judge.grade(&self.query, &texts).await?;
+            let mut again = self.judge.grade(&self.query, &texts).await?;
             self.grade_by_meaning(&texts, &mut again).await?;
             self.add_usage(again.usage.as_ref());
             for ((at, wider), grade) in wider.into_iter().zip(again.value) {
@@ -498,11 +510,12 @@ impl Run<'_> {
         let meaning = self.take_meaning().await?;
         let tool = self.searched.first().map_or("", |searched| &searched.tool);
         let request = GenerateRequest::new(self.prompt, &context, tool)
+            .filter(&self.question.filter)
             .earlier(&self.question.earlier)
             .instructions(&self.question.instructions)
             .schema(self.question.schema.as_ref());
         let steps = WriteSteps::new(&*self.parts.generator)
-            .verifier(self.question.verify.then_some(&*self.parts.judge))
+            .verifier(self.question.verify.then_some(&*self.judge))
             .sources_last(self.question.sources_last);
         let mut written = write_answer(request.meaning(meaning.as_ref()), steps, self.sink).await?;
         if let Some(error) = meaning.as_ref().and_then(Meaning::failure) {

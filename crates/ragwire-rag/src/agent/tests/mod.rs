@@ -2,6 +2,7 @@
 
 mod by_meaning;
 mod fallback;
+mod private;
 mod traverse;
 mod usage;
 mod words;

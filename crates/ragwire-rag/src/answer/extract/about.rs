@@ -3,13 +3,13 @@
 use super::segments::{Segment, segments};
 use super::{MAX_CLOSEST, QUOTE_BYTES, Quoted};
 use crate::search::about::{About, AboutDocument};
-use crate::{Hit, Library};
+use crate::{Hit, LibraryView};
 
 /// What the beginning of a document is taken to cover of a question about it, which it does not repeat.
 const ABOUT_COVERAGE: f32 = 0.75;
 
 /// Returns the quotes that answer a question about a document, from its beginning.
-pub(super) fn about_quotes(library: &Library, about: &AboutDocument, hits: &[Hit]) -> Vec<Quoted> {
+pub(super) fn about_quotes(library: LibraryView<'_>, about: &AboutDocument, hits: &[Hit]) -> Vec<Quoted> {
     let mut quoted = Vec::new();
     for (at, hit) in hits.iter().enumerate() {
         if quoted.len() == MAX_CLOSEST || !about.is_answered_by(library, &hit.chunk) {

@@ -31,7 +31,7 @@ use crate::search::lines::{LineKind, QUESTION_MARKS, names_option};
 use crate::search::meaning::{ANSWERS, IS_NEAR, Meaning, SENTENCE_ANSWERS};
 use crate::search::quantity::without_number_of;
 use crate::search::terms::{Term, coverage, lessen_carried, question_terms, says_all};
-use crate::{Hit, Library};
+use crate::{Hit, LibraryView};
 
 /// Number of quotes of an answer at most, and of closest passages, which do not answer. Of 149
 /// questions about eight libraries, answers with one quote held 0.58 of the facts with 0.49 of the
@@ -192,7 +192,7 @@ fn is_name(word: &str, question: &str) -> bool {
 /// Chooses the quotes that answer a question from its hits, best hit first. `own` is the question as it was asked, if
 /// it takes words from the one before.
 pub(super) fn extract(
-    library: &Library,
+    library: LibraryView<'_>,
     question: &str,
     own: Option<&str>,
     hits: &[Hit],
@@ -210,7 +210,7 @@ pub(super) fn extract(
         near,
         asked: Asked::of(library, question, language),
         language,
-        answering: ANSWERING + for_size(library.chunk_count()),
+        answering: ANSWERING + for_size(library.passages_found()),
     };
     let all: f32 = terms.iter().map(|term| term.weight).sum();
     // A word that the library does not have may be another word for what it has; a name is not.
@@ -302,9 +302,9 @@ fn rank_worth(at: usize) -> f32 {
 
 /// Returns whether one of the hits covers enough of the terms to be near the question, or has the option or
 /// function that is asked about.
-fn has_near(library: &Library, question: &str, terms: &[Term], hits: &[Hit]) -> bool {
+fn has_near(library: LibraryView<'_>, question: &str, terms: &[Term], hits: &[Hit]) -> bool {
     let identifier = Identifier::of(question);
-    let least = NEAR + for_size(library.chunk_count());
+    let least = NEAR + for_size(library.passages_found());
     hits.iter().any(|hit| {
         if identifier
             .as_ref()
@@ -322,7 +322,7 @@ fn has_near(library: &Library, question: &str, terms: &[Term], hits: &[Hit]) -> 
 
 /// Returns whether nothing in the hits is near the question by its words, as [`extract`] decides before
 /// it looks at meanings.
-pub(super) fn is_far(library: &Library, question: &str, hits: &[Hit]) -> bool {
+pub(super) fn is_far(library: LibraryView<'_>, question: &str, hits: &[Hit]) -> bool {
     let terms = question_terms(library, &without_number_of(question));
     AboutDocument::of(library, question).is_none() && !has_near(library, question, &terms, hits)
 }
@@ -336,7 +336,7 @@ fn is_of_caption(segments: &[Segment<'_>], segment: &Segment<'_>) -> bool {
 /// Reads the quotes of hits.
 #[derive(Debug)]
 struct Reader<'a> {
-    library: &'a Library,
+    library: LibraryView<'a>,
     terms: &'a [Term],
     /// The question in lower case, without a question mark.
     question: String,

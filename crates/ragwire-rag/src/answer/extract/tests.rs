@@ -1,6 +1,6 @@
 use super::*;
 use crate::search::relevance::{Known, by_relevance};
-use crate::{LibraryLimits, ParseLimits, parse, test_data};
+use crate::{Library, LibraryLimits, ParseLimits, parse, test_data};
 
 fn library(name: &str, bytes: &[u8]) -> Library {
     let library = Library::in_memory(LibraryLimits::default()).unwrap();
@@ -14,7 +14,7 @@ fn answer(library: &Library, question: &str) -> String {
     let hits = library.search(question, 8).unwrap();
     answer_from(
         &hits,
-        &extract(library, question, None, &hits, &Nearness::default()),
+        &extract(library.all(), question, None, &hits, &Nearness::default()),
     )
 }
 
@@ -77,7 +77,7 @@ fn a_real_paper_answers_its_own_questions_and_no_others() {
     }
     for question in refused {
         let hits = library.search(question, 8).unwrap();
-        if extract(&library, question, None, &hits, &Nearness::default()).verdict == Verdict::Answer {
+        if extract(library.all(), question, None, &hits, &Nearness::default()).verdict == Verdict::Answer {
             wrong.push(question);
         }
     }
@@ -110,7 +110,7 @@ fn a_small_library_answers_too() {
     // The library has no such verbs, and needs none.
     for question in ["Explain the owl", "Describe robins", "Summarise carps"] {
         let hits = library.search(question, 5).unwrap();
-        let found = extract(&library, question, None, &hits, &Nearness::default());
+        let found = extract(library.all(), question, None, &hits, &Nearness::default());
         assert_eq!(
             (found.verdict, found.unknown),
             (Verdict::Answer, Vec::new()),
@@ -148,7 +148,7 @@ fn what_something_costs_is_answered_by_a_price() {
         ("which lamp costs time", Verdict::Answer),
     ] {
         let hits = library.search(question, 5).unwrap();
-        let found = extract(&library, question, None, &hits, &Nearness::default());
+        let found = extract(library.all(), question, None, &hits, &Nearness::default());
         assert_eq!(found.verdict, verdict, "{question}");
     }
 }
@@ -166,7 +166,7 @@ fn how_many_is_answered_by_what_counts_them() {
         "What is the number of robins?",
     ] {
         let hits = library.search(question, 5).unwrap();
-        let found = extract(&library, question, None, &hits, &Nearness::default());
+        let found = extract(library.all(), question, None, &hits, &Nearness::default());
         assert_eq!(found.verdict, Verdict::Answer, "{question}");
         let quoted = found
             .quoted
@@ -189,7 +189,7 @@ fn captions_and_labels_are_no_sentences() {
         ("What does figure 2 show of robin attention?", "Figure 2:"),
     ] {
         let hits = library.search(question, 8).unwrap();
-        let found = extract(&library, question, None, &hits, &Nearness::default());
+        let found = extract(library.all(), question, None, &hits, &Nearness::default());
         let first = &found.quoted[0];
         let quote = &hits[first.hit].chunk.text[first.range.clone()];
         assert!(
@@ -225,7 +225,7 @@ fn questions_about_the_paper_are_answered_from_its_beginning() {
         ),
     ] {
         let hits = library.search("birds", 8).unwrap();
-        let found = extract(&library, question, None, &hits, &Nearness::default());
+        let found = extract(library.all(), question, None, &hits, &Nearness::default());
         assert_eq!(found.verdict, Verdict::Answer, "{question}");
         let text = answer_from(&hits, &found);
         assert_eq!(text, wanted, "{question}");
@@ -247,7 +247,7 @@ fn a_listing_that_repeats_the_question_does_not_answer_it() {
     let library = library("a.md", text.as_bytes());
     let hits = library.search("What is the robin rule?", 8).unwrap();
     let found = extract(
-        &library,
+        library.all(),
         "What is the robin rule?",
         None,
         &hits,
@@ -288,7 +288,7 @@ fn a_quote_holds_neither_footnotes_nor_half_sentences() {
     chunk.page = Some(1);
     let library = library("paper.md", chunk.text.as_bytes());
     let found = extract(
-        &library,
+        library.all(),
         "what is robin attention",
         None,
         &[Hit::new(chunk.clone(), 1.0)],
@@ -367,11 +367,11 @@ fn an_entry_of_several_passages_is_quoted_from_its_beginning() {
     let library = library("count.html", page.as_bytes());
     for question in ["what does --jobs do in count", "count -j"] {
         let found = library.search(question, 8).unwrap();
-        let hits = by_relevance(&library, question, found, &Known::default());
+        let hits = by_relevance(library.all(), question, found, &Known::default());
         assert!(hits.len() > 1);
         let answer = answer_from(
             &hits,
-            &extract(&library, question, None, &hits, &Nearness::default()),
+            &extract(library.all(), question, None, &hits, &Nearness::default()),
         );
         assert!(
             answer.contains("--jobs=njobs\nCounts in parallel."),
@@ -400,7 +400,7 @@ fn chinese_and_japanese_questions_are_compared_by_words() {
         ("北京明天会下雨吗", Verdict::Nothing, ""),
     ] {
         let hits = library.search(question, 8).unwrap();
-        let found = extract(&library, question, None, &hits, &Nearness::default());
+        let found = extract(library.all(), question, None, &hits, &Nearness::default());
         assert_eq!(found.verdict, verdict, "{question}: {found:?}");
         assert!(
             answer_from(&hits, &found).contains(wanted),
@@ -409,7 +409,13 @@ fn chinese_and_japanese_questions_are_compared_by_words() {
     }
     // What is not mentioned is a word of the question, and not two characters across words.
     let hits = library.search("怎么给系统安装驱动", 8).unwrap();
-    let found = extract(&library, "怎么给系统安装驱动", None, &hits, &Nearness::default());
+    let found = extract(
+        library.all(),
+        "怎么给系统安装驱动",
+        None,
+        &hits,
+        &Nearness::default(),
+    );
     assert_eq!(found.unknown, ["驱动"]);
 }
 
@@ -427,7 +433,7 @@ fn the_words_of_a_follow_up_count_more_than_those_before_it() {
     );
     let hits = library.search(whole, 8).unwrap();
     let first = |own| {
-        let found = extract(&library, whole, own, &hits, &Nearness::default());
+        let found = extract(library.all(), whole, own, &hits, &Nearness::default());
         hits[found.quoted[0].hit].chunk.text[found.quoted[0].range.clone()].to_owned()
     };
     assert!(first(None).starts_with("Put the feeder"), "{}", first(None));

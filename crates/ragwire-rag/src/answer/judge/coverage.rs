@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use crate::search::terms::{Term, coverage, question_terms};
-use crate::{Hit, Library};
+use crate::{Hit, LibraryView};
 
 /// Least share of the question's weight that the evidence must cover.
 const ENOUGH: f32 = 0.75;
@@ -24,7 +24,7 @@ pub(super) enum EvidenceCoverage {
 }
 
 /// Returns whether the first of `hits` contain enough of the question's significant words.
-pub(super) fn evidence_coverage(library: &Library, question: &str, hits: &[Hit]) -> EvidenceCoverage {
+pub(super) fn evidence_coverage(library: LibraryView<'_>, question: &str, hits: &[Hit]) -> EvidenceCoverage {
     let terms = question_terms(library, question);
     let mut held: HashSet<String> = HashSet::new();
     for hit in hits.iter().take(JUDGED_HITS) {
@@ -65,7 +65,7 @@ fn next_queries(terms: &[Term], missing: &[&Term]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{LibraryLimits, ParseLimits, parse};
+    use crate::{Library, LibraryLimits, ParseLimits, parse};
 
     fn judge(question: &str) -> EvidenceCoverage {
         let library = Library::in_memory(LibraryLimits::default()).unwrap();
@@ -75,7 +75,7 @@ mod tests {
             .unwrap();
         // The hits contain the birds only.
         let hits = library.search("robin", 1).unwrap();
-        evidence_coverage(&library, question, &hits)
+        evidence_coverage(library.all(), question, &hits)
     }
 
     #[test]

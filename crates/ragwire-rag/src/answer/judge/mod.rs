@@ -31,6 +31,7 @@ mod model;
 mod prompts;
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use crate::Hit;
 use crate::answer::figures::count;
@@ -479,6 +480,12 @@ pub enum NextStep {
 pub trait Judge: Debug + Send + Sync + 'static {
     /// The judge's usual name in events: `lexical`, or the model's name.
     fn name(&self) -> &str;
+
+    /// Returns this judge for one user, if it knows words of documents: those that only private documents of
+    /// others have must be unknown to it. Default: `None`, it is the same for all users.
+    fn for_user(&self, _user: &str) -> Option<Arc<dyn Judge>> {
+        None
+    }
 
     /// Assesses a question. `earlier` is the conversation before it, oldest first.
     fn analyse<'a>(

@@ -1,6 +1,6 @@
 //! Compounds of a question that the library does not have: their parts, as far as it has them.
 
-use super::{Language, Library};
+use super::{Language, LibraryView};
 use crate::search::compounds::{MAX_COMPOUNDS, MAX_PARTS, cuts, links, without_link};
 use crate::search::lexical::QueryTerm;
 
@@ -11,11 +11,11 @@ pub(crate) struct CompoundPart {
     pub(crate) word: String,
     /// The spelling in the index.
     pub(crate) stem: String,
-    /// How significant it is: see [`Library::weights`].
+    /// How significant it is: see [`LibraryView::weights`].
     pub(crate) weight: f32,
 }
 
-impl Library {
+impl LibraryView<'_> {
     /// Returns the parts of a word that the library does not have, if it has each of them: `miet` and
     /// `kosten` for `Mietkosten`. Of several ways to cut it, the one with the most frequent words. Empty
     /// for a language without compounds.
@@ -112,7 +112,7 @@ impl Library {
 mod tests {
     use super::*;
     use crate::search::terms::question_terms;
-    use crate::{LibraryLimits, ParseLimits, parse};
+    use crate::{Library, LibraryLimits, ParseLimits, parse};
 
     fn library(text: &str) -> Library {
         let library = Library::in_memory(LibraryLimits::default()).unwrap();
@@ -139,18 +139,18 @@ mod tests {
             ("", &[]),
         ];
         for (word, wanted) in cases {
-            let parts = library.parts_of(word, Language::German);
+            let parts = library.all().parts_of(word, Language::German);
             let words: Vec<_> = parts.iter().map(|part| part.word.as_str()).collect();
             assert_eq!(words, wanted, "{word}");
         }
-        assert_eq!(library.parts_of("Mietkosten", Language::English), []);
+        assert_eq!(library.all().parts_of("Mietkosten", Language::English), []);
     }
 
     #[test]
     fn a_question_with_a_compound_finds_its_parts() {
         let library = library(TEXT);
         let question = "Wer trägt die Mietkosten und wann fährt der Nachtbus?";
-        let terms = question_terms(&library, question);
+        let terms = question_terms(library.all(), question);
         let known: Vec<_> = terms
             .iter()
             .filter(|term| term.known)
@@ -168,7 +168,7 @@ mod tests {
             "Wohnungshilfe",
             "Kinderhilfe",
         ];
-        let terms = question_terms(&library, &format!("Was ist {}?", words.join(" ")));
+        let terms = question_terms(library.all(), &format!("Was ist {}?", words.join(" ")));
         let words: Vec<_> = terms.iter().map(|term| term.word.as_str()).collect();
         let cut = [
             "miet",

@@ -81,8 +81,8 @@ fn a_grown_library_finds_what_a_new_one_finds() {
     ] {
         assert_eq!(found(&library, query), found(&fresh, query), "{query}");
         assert_eq!(
-            library.weights(&library.terms(query)),
-            fresh.weights(&fresh.terms(query))
+            library.all().weights(&library.all().terms(query)),
+            fresh.all().weights(&fresh.all().terms(query))
         );
     }
     assert_eq!(library.chunk_count(), fresh.chunk_count());

@@ -109,7 +109,7 @@ pub struct DocumentFilter {
 impl Shared {
     /// Returns whether `filter` selects every document.
     pub(super) fn selects_all(&self, filter: &DocumentFilter) -> bool {
-        !filter.has_conditions() && (filter.user.is_none() || self.private_documents == 0)
+        !filter.has_conditions() && !self.hides_from(filter.user.as_deref())
     }
 }
 

@@ -4,13 +4,13 @@ use std::cmp::Reverse;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::{Language, Library};
+use super::{Language, LibraryView};
 use crate::search::asking::only_asks;
 
 /// The most languages whose stems a query is searched with, besides its own.
 const MAX_LANGUAGES: usize = 4;
 
-impl Library {
+impl LibraryView<'_> {
     /// Returns the language of a text, or that of most passages if it is not certain.
     pub(crate) fn language_of(&self, text: &str) -> Language {
         let language = self.analyzer.language(text);
@@ -30,7 +30,7 @@ impl Library {
         // `what's` is the stop word `what`.
         let question = &*question.replace(['\'', '’'], " ");
         let begins = question.unicode_words().next().unwrap_or_default().to_lowercase();
-        let known = || -> Vec<Language> { self.read().languages.keys().copied().collect() };
+        let known = || self.languages_by_passages();
         self.analyzer
             .language_of_question(question, known)
             .or_else(|| only_asks(&begins, Language::English).then_some(Language::English))
@@ -74,12 +74,11 @@ impl Library {
         languages
     }
 
-    /// Returns whether a passage is in a language.
+    /// Returns whether a passage that the user finds is in a language.
     pub(crate) fn has_language(&self, language: Language) -> bool {
         self.read()
-            .languages
-            .get(&language)
-            .is_some_and(|passages| *passages > 0)
+            .languages_found_by(self.user())
+            .contains_key(&language)
     }
 
     pub(super) fn main_language(&self) -> Language {
@@ -88,8 +87,7 @@ impl Library {
 
     /// Returns the languages of the library, that of most passages first.
     fn languages_by_passages(&self) -> Vec<Language> {
-        let mut known: Vec<_> = self.read().languages.clone().into_iter().collect();
-        known.retain(|(_, passages)| *passages > 0);
+        let mut known: Vec<_> = self.read().languages_found_by(self.user()).into_iter().collect();
         known.sort_by_key(|(language, passages)| (Reverse(*passages), language.bit()));
         known.into_iter().map(|(language, _)| language).collect()
     }

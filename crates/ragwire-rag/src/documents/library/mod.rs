@@ -47,6 +47,7 @@ mod shared;
 mod sources;
 mod spelling;
 mod state;
+mod view;
 
 pub use changes::{Change, ChangeKind};
 pub use claim::{Claim, Work};
@@ -58,6 +59,7 @@ pub use salvage::{Salvage, SavedDocument};
 #[cfg(feature = "qdrant")]
 pub use shared::SharedLibraryOptions;
 pub use sources::{Source, SourceOutcome, SourceRoot};
+pub(crate) use view::LibraryView;
 
 /// The file in the folder of a library. Beside it are its log while it is open, a lock, and a
 /// reserve of disk space.

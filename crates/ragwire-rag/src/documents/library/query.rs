@@ -9,10 +9,10 @@ use super::database::Database;
 #[cfg(feature = "qdrant")]
 use super::shared::SharedShelf;
 use super::spelling::Certainty;
-use super::{DocumentFilter, Held, Language, Library, LibraryError, Shelf};
+use super::{DocumentFilter, Held, Language, Library, LibraryError, LibraryView, Shelf};
 use crate::documents::chunk::Piece;
 use crate::search::analyzer::{AskedPair, Token};
-use crate::search::lexical::{MAX_QUERY_BYTES, Match, QueryTerm, query_terms, rarity};
+use crate::search::lexical::{MAX_QUERY_BYTES, Match, QueryTerm, query_terms};
 use crate::search::synonyms::other_words;
 use crate::search::terms::MAX_SYNONYMS;
 use crate::{Chunk, Hit};
@@ -62,15 +62,16 @@ impl Library {
         };
         // Before the lock is taken: a thread that takes it twice waits forever for a writer that waits
         // in between.
-        let languages = self.query_languages(query);
-        let spelled = self.well_spelled(query);
+        let view = self.seen_by(filter.user.as_deref());
+        let languages = view.query_languages(query);
+        let spelled = view.well_spelled(query);
         let mut terms = query_terms(&self.analyzer, &spelled, &languages);
-        self.split_compounds(&mut terms, languages.first().copied().unwrap_or_default());
+        view.split_compounds(&mut terms, languages.first().copied().unwrap_or_default());
         let found = match &self.shelf {
-            Shelf::Local(database) => self.search_local(database, query, terms, searched, filter)?,
+            Shelf::Local(database) => view.search_local(database, query, terms, searched, filter)?,
             #[cfg(feature = "qdrant")]
             Shelf::Shared(shelf) => {
-                let terms = self.shared_terms(shelf, query, terms)?;
+                let terms = view.shared_terms(shelf, query, terms)?;
                 self.search_shared(shelf, &terms, searched, filter)?
             }
         };
@@ -88,106 +89,6 @@ impl Library {
         }
         hits.truncate(limit);
         Ok(hits)
-    }
-
-    fn search_local(
-        &self,
-        database: &Database,
-        query: &str,
-        mut terms: Vec<QueryTerm>,
-        limit: usize,
-        filter: &DocumentFilter,
-    ) -> Result<Vec<(Match, Arc<Held>)>, LibraryError> {
-        database.read(|connection| {
-            let shared = self.read();
-            for prefix in prefixes(query) {
-                let found = shared
-                    .lexicon
-                    .terms_with_prefix(connection, &prefix, MAX_PREFIX_TERMS)?;
-                let spellings = found.into_iter().map(|(term, _)| term).collect();
-                terms.push(prefix_term(prefix, spellings));
-            }
-            for term in &mut terms {
-                let mut is_known = false;
-                for spelling in &term.spellings {
-                    is_known = is_known || shared.lexicon.has(connection, spelling)?;
-                }
-                if !is_known {
-                    let mut others = self.synonym_terms(&term.form);
-                    let mut known = Vec::new();
-                    while let Some(other) = others.pop_front()
-                        && known.len() < MAX_SYNONYMS
-                    {
-                        if shared.lexicon.has(connection, &other)? {
-                            known.push(other);
-                        }
-                    }
-                    if !known.is_empty() {
-                        (term.spellings, term.factor) = (known, CORRECTED_FACTOR);
-                        continue;
-                    }
-                }
-                let stem = term.spellings.first().unwrap_or(&term.form);
-                if !is_known
-                    && let Some(spelling) =
-                        self.correct(connection, &shared, (&term.form, stem), Certainty::Guess)?
-                {
-                    (term.spellings, term.factor) = (vec![spelling], CORRECTED_FACTOR);
-                }
-            }
-            let all = shared.selects_all(filter);
-            let accepted = |number| {
-                all || shared
-                    .document_of(number)
-                    .is_some_and(|held| filter.accepts(held))
-            };
-            let found = shared.lexicon.search(connection, &terms, limit, accepted)?;
-            let document = |found: &Match| shared.document_of(found.key).map(Arc::clone);
-            Ok(found
-                .iter()
-                .filter_map(|found| Some((*found, document(found)?)))
-                .collect::<Vec<_>>())
-        })
-    }
-
-    /// Adds the terms of prefixes, and corrects what the library does not know.
-    #[cfg(feature = "qdrant")]
-    fn shared_terms(
-        &self,
-        shelf: &SharedShelf,
-        query: &str,
-        mut terms: Vec<QueryTerm>,
-    ) -> Result<Vec<QueryTerm>, LibraryError> {
-        for prefix in prefixes(query) {
-            let found = shelf.terms_with_prefix(&prefix)?;
-            terms.push(prefix_term(prefix, found));
-        }
-        let spellings: Vec<String> = terms.iter().flat_map(|term| term.spellings.clone()).collect();
-        // All at once: the loop below finds them in memory.
-        shelf.rarities_of(&spellings)?;
-        for term in &mut terms {
-            let is_known = shelf.rarities_of(&term.spellings)?.iter().any(Option::is_some);
-            if !is_known {
-                let others: Vec<String> = self.synonym_terms(&term.form).into();
-                let rarities = shelf.rarities_of(&others)?;
-                let known = others
-                    .into_iter()
-                    .zip(rarities)
-                    .filter(|(_, rarity)| rarity.is_some());
-                let known: Vec<String> = known.map(|(other, _)| other).take(MAX_SYNONYMS).collect();
-                if !known.is_empty() {
-                    (term.spellings, term.factor) = (known, CORRECTED_FACTOR);
-                    continue;
-                }
-            }
-            let stem = term.spellings.first().unwrap_or(&term.form);
-            if !is_known
-                && let Some(spelling) = self.correct_shared(shelf, (&term.form, stem), Certainty::Guess)?
-            {
-                (term.spellings, term.factor) = (vec![spelling], CORRECTED_FACTOR);
-            }
-        }
-        Ok(terms)
     }
 
     /// Returns the terms of other words for one that the library does not have, each once.
@@ -211,14 +112,6 @@ impl Library {
         accepted.map(|held| held.document.id.clone()).collect()
     }
 
-    /// Returns the terms of a text as the index spells them: in the text's language, or if that is
-    /// not certain in the language of most passages.
-    pub fn terms(&self, text: &str) -> Vec<String> {
-        let language = self.analyzer.language(text);
-        self.analyzer
-            .terms_in(text, language.unwrap_or_else(|| self.main_language()))
-    }
-
     /// Returns the terms of a text in a language, as the index spells them.
     pub(crate) fn terms_in(&self, text: &str, language: Language) -> Vec<String> {
         self.analyzer.terms_in(text, language)
@@ -233,32 +126,118 @@ impl Library {
     pub(crate) fn asked_pairs<'a>(&self, run: &'a str) -> Vec<AskedPair<'a>> {
         self.analyzer.asked_pairs(run)
     }
+}
 
-    /// Returns how significant each term is in this library: the inverse document frequency of BM25,
-    /// highest for a term that no text contains, and for all terms if the file cannot be read.
-    pub fn weights(&self, terms: &[String]) -> Vec<f32> {
-        let weights = match &self.shelf {
-            Shelf::Local(database) => database.read(|connection| {
-                let shared = self.read();
-                let with = shared.lexicon.texts_with(connection, terms)?;
-                let weight = |with| rarity(shared.lexicon.passages, with);
-                Ok(with.into_iter().map(weight).collect())
-            }),
-            #[cfg(feature = "qdrant")]
-            Shelf::Shared(shelf) => shelf.rarities_of(terms).map(|found| {
-                let unseen = self.unseen_weight();
-                found.into_iter().map(|rarity| rarity.unwrap_or(unseen)).collect()
-            }),
-        };
-        weights.unwrap_or_else(|error| {
-            tracing::warn!(%error, "cannot read how rare words are");
-            vec![self.unseen_weight(); terms.len()]
+impl LibraryView<'_> {
+    /// Returns the terms of a text, in its language or that of most passages which the user finds.
+    pub(crate) fn terms(&self, text: &str) -> Vec<String> {
+        let language = self.analyzer.language(text);
+        self.analyzer
+            .terms_in(text, language.unwrap_or_else(|| self.main_language()))
+    }
+
+    fn search_local(
+        &self,
+        database: &Database,
+        query: &str,
+        mut terms: Vec<QueryTerm>,
+        limit: usize,
+        filter: &DocumentFilter,
+    ) -> Result<Vec<(Match, Arc<Held>)>, LibraryError> {
+        database.read(|connection| {
+            let shared = self.read();
+            for prefix in prefixes(query) {
+                let found = shared
+                    .lexicon
+                    .terms_with_prefix(connection, &prefix, MAX_PREFIX_TERMS)?;
+                let spellings = found.into_iter().map(|(term, _)| term).collect();
+                terms.push(prefix_term(prefix, spellings));
+            }
+            let finder = shared.finder(self.user());
+            for term in &mut terms {
+                let mut is_known = false;
+                for spelling in &term.spellings {
+                    is_known = is_known || shared.lexicon.has(connection, spelling, &finder)?;
+                }
+                if !is_known {
+                    let mut others = self.synonym_terms(&term.form);
+                    let mut known = Vec::new();
+                    while let Some(other) = others.pop_front()
+                        && known.len() < MAX_SYNONYMS
+                    {
+                        if shared.lexicon.has(connection, &other, &finder)? {
+                            known.push(other);
+                        }
+                    }
+                    if !known.is_empty() {
+                        (term.spellings, term.factor) = (known, CORRECTED_FACTOR);
+                        continue;
+                    }
+                }
+                let stem = term.spellings.first().unwrap_or(&term.form);
+                if !is_known
+                    && let Some(spelling) =
+                        self.correct(connection, &shared, (&term.form, stem), Certainty::Guess)?
+                {
+                    (term.spellings, term.factor) = (vec![spelling], CORRECTED_FACTOR);
+                }
+            }
+            let all = shared.selects_all(filter);
+            let accepted = |number| {
+                all || shared
+                    .document_of(number)
+                    .is_some_and(|held| filter.accepts(held))
+            };
+            let passages = shared.passages_found_by(self.user());
+            let found = shared
+                .lexicon
+                .search(connection, &terms, limit, (&finder, passages), accepted)?;
+            let document = |found: &Match| shared.document_of(found.key).map(Arc::clone);
+            Ok(found
+                .iter()
+                .filter_map(|found| Some((*found, document(found)?)))
+                .collect::<Vec<_>>())
         })
     }
 
-    /// Returns the weight of a term that no document contains.
-    pub fn unseen_weight(&self) -> f32 {
-        rarity(self.read().lexicon.passages, 0)
+    /// Adds the terms of prefixes, and corrects what the library does not know.
+    #[cfg(feature = "qdrant")]
+    fn shared_terms(
+        &self,
+        shelf: &SharedShelf,
+        query: &str,
+        mut terms: Vec<QueryTerm>,
+    ) -> Result<Vec<QueryTerm>, LibraryError> {
+        for prefix in prefixes(query) {
+            let found = shelf.terms_with_prefix(&prefix)?;
+            terms.push(prefix_term(prefix, found));
+        }
+        let spellings: Vec<String> = terms.iter().flat_map(|term| term.spellings.clone()).collect();
+        // All at once: the loop below finds them in memory.
+        self.rarities(shelf, &spellings)?;
+        for term in &mut terms {
+            let is_known = self.rarities(shelf, &term.spellings)?.iter().any(Option::is_some);
+            if !is_known {
+                let others: Vec<String> = self.synonym_terms(&term.form).into();
+                let rarities = self.rarities(shelf, &others)?;
+                let known = others
+                    .into_iter()
+                    .zip(rarities)
+                    .filter(|(_, rarity)| rarity.is_some());
+                let known: Vec<String> = known.map(|(other, _)| other).take(MAX_SYNONYMS).collect();
+                if !known.is_empty() {
+                    (term.spellings, term.factor) = (known, CORRECTED_FACTOR);
+                    continue;
+                }
+            }
+            let stem = term.spellings.first().unwrap_or(&term.form);
+            if !is_known
+                && let Some(spelling) = self.correct_shared(shelf, (&term.form, stem), Certainty::Guess)?
+            {
+                (term.spellings, term.factor) = (vec![spelling], CORRECTED_FACTOR);
+            }
+        }
+        Ok(terms)
     }
 }
 

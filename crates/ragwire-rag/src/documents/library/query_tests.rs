@@ -92,7 +92,7 @@ fn a_short_question_has_the_language_of_its_only_stop_word() {
         ("dans debian", Language::German),
         ("debian", Language::German),
     ] {
-        assert_eq!(library.language_of_question(question), wanted, "{question}");
+        assert_eq!(library.all().language_of_question(question), wanted, "{question}");
     }
 }
 
@@ -112,12 +112,12 @@ fn a_question_without_stop_words_has_the_language_of_its_words() {
             "Per installare Debian dentro una macchina virtuale non si deve che scaricare la sua immagine.",
         ),
     ]);
-    let language = |question| library.language_of_question(question);
+    let language = |question| library.all().language_of_question(question);
     assert_eq!(language("installare debian dentro virtualbox"), Language::Italian);
     assert_eq!(language("partition windows erhalten"), Language::German);
     // The same number of words of both: the language of most passages.
     assert_eq!(language("debian"), Language::German);
-    assert_eq!(library.said_language("debian"), None);
+    assert_eq!(library.all().said_language("debian"), None);
 }
 
 #[test]
@@ -163,18 +163,24 @@ fn typing_mistakes_are_corrected() {
     ] {
         assert_eq!(names(&library, query), wanted, "{query}");
     }
-    assert_eq!(library.correction("kubernetes").unwrap(), None);
-    assert_eq!(library.correction("paris").unwrap(), None);
+    assert_eq!(library.all().correction("kubernetes").unwrap(), None);
+    assert_eq!(library.all().correction("paris").unwrap(), None);
     // A letter more that is not a doubled one makes another word.
-    assert_eq!(library.correction("raptes").unwrap(), None);
+    assert_eq!(library.all().correction("raptes").unwrap(), None);
     // Two mistakes in a long word, with the letters of the other.
     assert_eq!(
-        library.correction("regullarizaton").unwrap().as_deref(),
+        library.all().correction("regullarizaton").unwrap().as_deref(),
         Some("regular")
     );
-    assert_eq!(library.correction("regulerizatiom").unwrap(), None);
-    assert_eq!(library.correction("ratess").unwrap().as_deref(), Some("rate"));
-    assert_eq!(library.correction("optmizer").unwrap().as_deref(), Some("optim"));
+    assert_eq!(library.all().correction("regulerizatiom").unwrap(), None);
+    assert_eq!(
+        library.all().correction("ratess").unwrap().as_deref(),
+        Some("rate")
+    );
+    assert_eq!(
+        library.all().correction("optmizer").unwrap().as_deref(),
+        Some("optim")
+    );
 }
 
 #[test]

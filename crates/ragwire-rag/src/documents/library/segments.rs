@@ -15,6 +15,7 @@ use rusqlite::{Connection, OptionalExtension, Rows, Statement};
 
 use super::LibraryError;
 use super::database::{meta, set_meta};
+use super::state::Finder;
 use crate::seal::{seal_under, unseal_under};
 use crate::search::lexical::{Best, Index, Match, Posting, QueryTerm, rarity, score};
 
@@ -250,12 +251,14 @@ impl Lexicon {
         self.segments.splice(range, merged).collect()
     }
 
-    /// Returns the best live passages for a query, best first, equal scores in the order of adding.
+    /// Returns the best live passages for a query, best first, equal scores in the order of adding. How rare a
+    /// term is, is counted over the passages that a user finds, of which there are so many.
     pub(super) fn search(
         &self,
         connection: &Connection,
         terms: &[QueryTerm],
         limit: usize,
+        (finder, passages): (&Finder<'_>, usize),
         wanted: impl Fn(u64) -> bool,
     ) -> Result<Vec<Match>, LibraryError> {
         let mut lookup = Lookup::new(connection)?;
@@ -266,8 +269,8 @@ impl Lexicon {
             for spelling in &term.spellings {
                 let lists = self.lists(&mut lookup, spelling)?;
                 let in_tail = self.tail.postings(spelling);
-                let with = lists.iter().map(Vec::len).sum::<usize>() + self.live_in(in_tail).count();
-                let rarity = term.factor * rarity(self.passages, with);
+                let with = self.count(&lists, in_tail, finder);
+                let rarity = term.factor * rarity(passages, with);
                 for ((list, scores), segment) in lists.iter().zip(&mut scores).zip(&self.segments) {
                     for posting in list {
                         let (number, score) = (posting.key(), score(rarity, posting.impact()));
@@ -296,34 +299,49 @@ impl Lexicon {
         Ok(best.into_sorted())
     }
 
-    /// Returns whether a live passage contains a term.
-    pub(super) fn has(&self, connection: &Connection, term: &str) -> Result<bool, LibraryError> {
-        if self.live_in(self.tail.postings(term)).next().is_some() {
+    /// Returns whether a passage that a user finds contains a term.
+    pub(super) fn has(
+        &self,
+        connection: &Connection,
+        term: &str,
+        finder: &Finder<'_>,
+    ) -> Result<bool, LibraryError> {
+        let mut in_tail = self.live_in(self.tail.postings(term));
+        if in_tail.any(|posting| finder.finds(posting.key())) {
             return Ok(true);
         }
         let mut lookup = Lookup::new(connection)?;
         for segment in &self.segments {
             let list = lookup.list(segment, term)?;
-            if list.iter().any(|posting| self.live.has(posting.key())) {
+            if self.live_in(&list).any(|posting| finder.finds(posting.key())) {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// Returns how many live passages contain each term.
+    /// Returns how many passages that a user finds contain each term.
     pub(super) fn texts_with(
         &self,
         connection: &Connection,
         terms: &[String],
+        finder: &Finder<'_>,
     ) -> Result<Vec<usize>, LibraryError> {
         let mut lookup = Lookup::new(connection)?;
         let mut with = |term: &String| -> Result<usize, LibraryError> {
             let lists = self.lists(&mut lookup, term)?;
-            let in_tail = self.live_in(self.tail.postings(term)).count();
-            Ok(lists.iter().map(Vec::len).sum::<usize>() + in_tail)
+            Ok(self.count(&lists, self.tail.postings(term), finder))
         };
         terms.iter().map(&mut with).collect()
+    }
+
+    /// Returns how many passages of these postings a user finds.
+    fn count(&self, lists: &[Vec<Posting>], in_tail: &[Posting], finder: &Finder<'_>) -> usize {
+        if finder.finds_all() {
+            return lists.iter().map(Vec::len).sum::<usize>() + self.live_in(in_tail).count();
+        }
+        let all = lists.iter().flatten().copied().chain(self.live_in(in_tail));
+        all.filter(|posting| finder.finds(posting.key())).count()
     }
 
     /// Returns the terms that begin with `prefix`, with their other spellings, at most `limit` of

@@ -8,7 +8,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 #[cfg(feature = "qdrant")]
 use super::shared::SharedShelf;
-use super::{Language, Library, LibraryError, Shared, Shelf};
+use super::{Language, LibraryError, LibraryView, Shared, Shelf};
 use crate::search::terms::with_apostrophes;
 
 /// Words shorter than this are not corrected: too many words are one letter apart.
@@ -27,7 +27,7 @@ const RIGHT_LETTERS: usize = 1;
 /// Terms of one segment that are compared with a misspelled word.
 const MAX_COMPARED_TERMS: usize = 20_000;
 
-impl Library {
+impl LibraryView<'_> {
     /// Returns a question with the apostrophes and stop words that are meant: `what is the` for `whats
     /// teh`. A word that the library has is left as it is, and so is the question if nothing but stop
     /// words would be left.
@@ -77,15 +77,8 @@ impl Library {
         (!is_known).then_some(meant)
     }
 
-    /// Returns the term of the library that a word means that it does not contain: that of
-    /// `optimizer` for `optmizer`. The word has one mistake, or two and at least ten letters, which are
-    /// those of the other word. Returns `None` for other words, if the word has fewer than five letters,
-    /// or if it has fewer than seven and another letter is in place of one.
-    ///
-    /// # Errors
-    ///
-    /// `library_storage`, `library_damaged`.
-    pub fn correction(&self, word: &str) -> Result<Option<String>, LibraryError> {
+    /// Returns the term that a word means, of those that the user finds: see [`Library::correction`](super::Library::correction).
+    pub(crate) fn correction(&self, word: &str) -> Result<Option<String>, LibraryError> {
         let form = word.to_lowercase();
         let stems = self.terms_in(&form, self.language_of(&form));
         let term = stems.first().unwrap_or(&form);
@@ -115,7 +108,8 @@ impl Library {
             .terms_with_prefix(connection, &start, MAX_COMPARED_TERMS)?;
         let near = near((form, stem), terms, most, certainty);
         let terms: Vec<String> = near.keys().cloned().collect();
-        let with = shared.lexicon.texts_with(connection, &terms)?;
+        let finder = shared.finder(self.user());
+        let with = shared.lexicon.texts_with(connection, &terms, &finder)?;
         Ok(nearest(&near, terms.into_iter().zip(with)))
     }
 
@@ -134,8 +128,8 @@ impl Library {
         terms.retain(|(term, _)| term.starts_with(&start));
         let near = near((form, stem), terms, most, certainty);
         let terms: Vec<String> = near.keys().cloned().collect();
-        let rarities = shelf.rarities_of(&terms)?;
-        let passages = self.chunk_count();
+        let rarities = self.rarities(shelf, &terms)?;
+        let passages = self.passages_found();
         let with = rarities
             .into_iter()
             .map(|rarity| rarity.map_or(0, |rarity| texts_of(passages, rarity)));

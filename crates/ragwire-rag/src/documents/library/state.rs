@@ -1,5 +1,6 @@
 //! What a library keeps in memory: its documents, and which passages are searchable.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -37,9 +38,10 @@ impl Held {
         }
     }
 
-    /// Whether only its owner finds it.
-    fn is_private(&self) -> bool {
-        self.owner.as_ref().is_some_and(|owner| !owner.shares)
+    /// Returns who alone finds it, if not everyone does.
+    fn private_to(&self) -> Option<&str> {
+        let owner = self.owner.as_ref().filter(|owner| !owner.shares)?;
+        Some(&owner.name)
     }
 
     pub(super) fn number(&self, ordinal: u32) -> u64 {
@@ -68,10 +70,33 @@ pub(super) struct Shared {
     pub(super) by_id: HashMap<String, u64>,
     /// By [`Held::key`].
     pub(super) by_key: HashMap<String, u64>,
-    /// Passages of each language.
-    pub(super) languages: BTreeMap<Language, usize>,
     pub(super) lexicon: Lexicon,
-    pub(super) private_documents: usize,
+    /// Passages of the documents that everyone finds.
+    everyones: Passages,
+    /// Passages of private documents, by their owners.
+    private: BTreeMap<String, Passages>,
+}
+
+/// What is counted of passages that the same users find.
+#[derive(Debug, Default)]
+struct Passages {
+    documents: usize,
+    /// Passages of each language.
+    languages: BTreeMap<Language, usize>,
+}
+
+impl Passages {
+    fn add(&mut self, held: &Held) {
+        self.documents += 1;
+        *self.languages.entry(held.language).or_default() += held.document.chunks as usize;
+    }
+
+    fn remove(&mut self, held: &Held) {
+        self.documents -= 1;
+        if let Some(passages) = self.languages.get_mut(&held.language) {
+            *passages -= held.document.chunks as usize;
+        }
+    }
 }
 
 impl Shared {
@@ -81,8 +106,10 @@ impl Shared {
         self.by_key.insert(held.key(), held.first);
         self.lexicon.live.set(held.passages(), true);
         self.lexicon.passages += held.document.chunks as usize;
-        *self.languages.entry(held.language).or_default() += held.document.chunks as usize;
-        self.private_documents += usize::from(held.is_private());
+        match held.private_to() {
+            None => self.everyones.add(&held),
+            Some(owner) => self.private.entry(owner.to_owned()).or_default().add(&held),
+        }
         self.documents.insert(held.first, Arc::clone(&held));
         held
     }
@@ -93,9 +120,16 @@ impl Shared {
         self.by_key.remove(&held.key());
         self.lexicon.live.set(held.passages(), false);
         self.lexicon.passages -= held.document.chunks as usize;
-        self.private_documents -= usize::from(held.is_private());
-        if let Some(passages) = self.languages.get_mut(&held.language) {
-            *passages -= held.document.chunks as usize;
+        match held.private_to() {
+            None => self.everyones.remove(&held),
+            Some(owner) => {
+                if let Some(passages) = self.private.get_mut(owner) {
+                    passages.remove(&held);
+                    if passages.documents == 0 {
+                        self.private.remove(owner);
+                    }
+                }
+            }
         }
         Some(held)
     }
@@ -104,5 +138,92 @@ impl Shared {
     pub(super) fn document_of(&self, number: u64) -> Option<&Arc<Held>> {
         let (_, held) = self.documents.range(..=number).next_back()?;
         held.passages().contains(&number).then_some(held)
+    }
+
+    /// Returns whether there are documents that `user` does not find.
+    pub(super) fn hides_from(&self, user: Option<&str>) -> bool {
+        user.is_some_and(|user| self.private.keys().any(|owner| owner != user))
+    }
+
+    /// Returns the number of documents that `user` finds.
+    pub(super) fn documents_found_by(&self, user: Option<&str>) -> usize {
+        self.found_by(user).map(|passages| passages.documents).sum()
+    }
+
+    /// Returns how many passages of each language `user` finds.
+    pub(super) fn languages_found_by(&self, user: Option<&str>) -> BTreeMap<Language, usize> {
+        let mut languages = BTreeMap::new();
+        for passages in self.found_by(user) {
+            for (language, passages) in passages.languages.iter().filter(|(_, passages)| **passages > 0) {
+                *languages.entry(*language).or_default() += passages;
+            }
+        }
+        languages
+    }
+
+    fn found_by(&self, user: Option<&str>) -> impl Iterator<Item = &Passages> {
+        let (own, of_all) = match user {
+            Some(user) => (self.private.get(user), None),
+            None => (None, Some(self.private.values())),
+        };
+        let everyones = std::iter::once(&self.everyones);
+        everyones.chain(own).chain(of_all.into_iter().flatten())
+    }
+
+    /// Returns the number of passages that `user` finds.
+    pub(super) fn passages_found_by(&self, user: Option<&str>) -> usize {
+        let languages = self
+            .found_by(user)
+            .flat_map(|passages| passages.languages.values());
+        languages.sum()
+    }
+
+    /// Returns which passages `user` finds.
+    pub(super) fn finder<'a>(&'a self, user: Option<&'a str>) -> Finder<'a> {
+        Finder {
+            shared: self,
+            user: user.filter(|user| self.hides_from(Some(user))),
+            last: Cell::default(),
+        }
+    }
+}
+
+/// The passages that a user finds.
+#[derive(Debug)]
+pub(super) struct Finder<'a> {
+    shared: &'a Shared,
+    /// A user from whom documents are hidden.
+    user: Option<&'a str>,
+    /// The document that was looked up last. Passages of one document are usually asked for one after the other.
+    last: Cell<Option<LookedUp>>,
+}
+
+/// A document that was looked up for a user.
+#[derive(Clone, Copy, Debug)]
+struct LookedUp {
+    /// The numbers of its first passage and of the one after its last.
+    passages: (u64, u64),
+    is_found: bool,
+}
+
+impl Finder<'_> {
+    /// Returns whether the user finds all documents.
+    pub(super) fn finds_all(&self) -> bool {
+        self.user.is_none()
+    }
+
+    /// Returns whether the user finds a live passage.
+    pub(super) fn finds(&self, number: u64) -> bool {
+        let Some(user) = self.user else { return true };
+        let has = |last: &LookedUp| (last.passages.0..last.passages.1).contains(&number);
+        if let Some(last) = self.last.get().filter(has) {
+            return last.is_found;
+        }
+        let looked_up = self.shared.document_of(number).map(|held| LookedUp {
+            passages: (held.passages().start, held.passages().end),
+            is_found: held.is_found_by(user),
+        });
+        self.last.set(looked_up);
+        looked_up.is_some_and(|looked_up| looked_up.is_found)
     }
 }

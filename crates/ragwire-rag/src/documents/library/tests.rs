@@ -288,6 +288,7 @@ fn searches_find_passages_of_a_real_paper() {
         .iter()
         .map(|piece| {
             library
+                .all()
                 .terms(&indexed_text(piece.heading.as_deref(), &piece.text))
                 .len()
         })

@@ -26,7 +26,7 @@ use crate::answer::generate::{GenerateError, GenerateRequest};
 use crate::answer::steps::{WriteSteps, check_schema, checked, write_answer};
 use crate::models::{LanguageModel, Rank};
 use crate::search::plan::Plan;
-use crate::{Extractive, Generate, Library};
+use crate::{DocumentFilter, Extractive, Generate, Library};
 use ragwire::event::{Mode, QueryAnalysis, RetrievalResult, RetrievalStart, Search};
 use ragwire::orchestrator::GraphLimits;
 use ragwire::{Metadata, Sink};
@@ -208,7 +208,11 @@ impl GraphRag {
             Some(model) => self.fact_writer(Arc::clone(model), question, &found).await?,
             None => None,
         };
-        let request = GenerateRequest::new(prompt, &found.hits, TOOL).schema(schema);
+        // The graph has no private documents.
+        let everyones = DocumentFilter::default().user("");
+        let request = GenerateRequest::new(prompt, &found.hits, TOOL)
+            .filter(&everyones)
+            .schema(schema);
         let written = match writer {
             Some(writer) => {
                 let writer = Fallback::new(Arc::new(writer), Arc::clone(&self.generator));
@@ -217,7 +221,7 @@ impl GraphRag {
             None => {
                 // Quotes are not JSON: without a fact the text says that there is no answer.
                 let hits = if schema.is_none() { &*found.hits } else { &[] };
-                let request = GenerateRequest::new(prompt, hits, TOOL);
+                let request = GenerateRequest::new(prompt, hits, TOOL).filter(&everyones);
                 write_answer(request, WriteSteps::new(&*self.generator), sink).await?
             }
         };

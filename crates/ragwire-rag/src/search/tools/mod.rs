@@ -223,7 +223,8 @@ impl SearchTools {
         let filter = Arc::clone(&self.filter);
         let search = move |library: &Library| {
             let hits = library.search_in(&question, MIN_READ, &filter)?;
-            Ok::<_, LibraryError>(by_relevance(library, &question, hits, &Known::default()))
+            let view = library.seen_by(filter.user.as_deref());
+            Ok::<_, LibraryError>(by_relevance(view, &question, hits, &Known::default()))
         };
         let first = self.library.reading(search).await??.into_iter().next();
         self.document_before = first.map(|hit| hit.chunk.document_id);
@@ -424,12 +425,13 @@ impl SearchTools {
             let words: HashSet<String> = hits.iter().map(|hit| hit.chunk.id.clone()).collect();
             let others = near.into_iter().take(limit.max(READ_BY_MEANING));
             hits.extend(others.filter(|hit| !words.contains(&hit.chunk.id)));
-            let mut hits = by_relevance(library, &query, hits, &known);
+            let view = library.seen_by(filter.user.as_deref());
+            let mut hits = by_relevance(view, &query, hits, &known);
             // Two copies of a file are one answer.
             let mut texts = HashSet::new();
             hits.retain(|hit| texts.insert(hit.chunk.text.clone()));
-            if let Some(about) = AboutDocument::of(library, &query) {
-                hits = about.lead(library, &filter, hits)?;
+            if let Some(about) = AboutDocument::of(view, &query) {
+                hits = about.lead(view, &filter, hits)?;
             }
             hits.truncate(limit);
             Ok::<_, LibraryError>(hits)

@@ -23,7 +23,7 @@ use crate::search::follow_up::stand_alone;
 use crate::search::meaning::{ANSWERS, IS_FAR, IS_NEAR};
 use crate::search::plan::Plan;
 use crate::search::terms::{Term, coverage, question_terms};
-use crate::{Hit, Library};
+use crate::{Hit, Library, LibraryView};
 use ragwire::event::{ClaimVerdict, Complexity, Mode};
 
 /// The judge's name in events.
@@ -69,6 +69,7 @@ const FRUITLESS_SEARCHES: usize = 2;
 #[derive(Clone, Debug)]
 pub struct LexicalJudge {
     library: Arc<Library>,
+    user: Option<String>,
 }
 
 /// The word stems of a text, for comparing it with terms.
@@ -88,7 +89,19 @@ struct HitStems<'a> {
 impl LexicalJudge {
     /// Judges by words, weighted as in `library`.
     pub fn new(library: Arc<Library>) -> Self {
-        Self { library }
+        Self { library, user: None }
+    }
+
+    /// Sets who asks: words that only private documents of others have are unknown then. Default: `None`, all
+    /// words are known.
+    #[must_use]
+    pub fn user(mut self, user: Option<&str>) -> Self {
+        self.user = user.map(str::to_owned);
+        self
+    }
+
+    fn library(&self) -> LibraryView<'_> {
+        self.library.seen_by(self.user.as_deref())
     }
 
     /// Assesses a question: [`Judge::analyse`] without a future.
@@ -99,7 +112,7 @@ impl LexicalJudge {
             complexity => complexity,
         };
         let parts: &[String] = if plan.parts.len() > 1 { &plan.parts } else { &[] };
-        let carried = stand_alone(&self.library, question, earlier);
+        let carried = stand_alone(self.library(), question, earlier);
         let cut = |query: String| query[..query.floor_char_boundary(MAX_QUERY_BYTES)].to_owned();
         let mut sub_queries: Vec<String> = carried.map(cut).into_iter().collect();
         sub_queries.extend(
@@ -121,16 +134,16 @@ impl LexicalJudge {
 
     /// Grades hits: [`Judge::grade`] without a future.
     pub fn grades(&self, question: &str, hits: &[Hit]) -> Vec<Grade> {
-        let terms = question_terms(&self.library, question);
+        let terms = question_terms(self.library(), question);
         let best = hits
             .iter()
             .map(|hit| f64::from(hit.score))
             .filter(|score| score.is_finite());
         let best = best.fold(0.0, f64::max);
-        let about = AboutDocument::of(&self.library, question);
+        let about = AboutDocument::of(self.library(), question);
         let grade = |hit: &Hit| {
             // The beginning of a document does not repeat what is asked about it.
-            let is_beginning = |about: &AboutDocument| about.is_answered_by(&self.library, &hit.chunk);
+            let is_beginning = |about: &AboutDocument| about.is_answered_by(self.library(), &hit.chunk);
             if about.as_ref().is_some_and(is_beginning) {
                 return Grade::new(1.0, THRESHOLDS);
             }
@@ -150,7 +163,7 @@ impl LexicalJudge {
     }
 
     fn read<'a>(&self, hit: &'a Hit) -> HitStems<'a> {
-        let stems = |text: &str| self.library.terms(text).into_iter().collect::<Stems>();
+        let stems = |text: &str| self.library().terms(text).into_iter().collect::<Stems>();
         let sentence = |sentence: &'a str| (stems(sentence), sentence);
         HitStems {
             heading: stems(hit.chunk.heading.as_deref().unwrap_or_default()),
@@ -166,7 +179,7 @@ impl LexicalJudge {
             .map(|hit| (self.read(hit), Traits::of(&hit.chunk.text)))
             .collect();
         let verdict = |claim: &String| {
-            let terms = question_terms(&self.library, claim);
+            let terms = question_terms(self.library(), claim);
             let traits = Traits::of(claim);
             let support = sources.iter().map(|(source, passage)| {
                 let (held, sentence) = source.held(&terms);
@@ -215,7 +228,7 @@ impl LexicalJudge {
         if fruitless >= FRUITLESS_SEARCHES {
             return NextStep::Stop;
         }
-        let missing = match evidence_coverage(&self.library, progress.question, progress.found) {
+        let missing = match evidence_coverage(self.library(), progress.question, progress.found) {
             EvidenceCoverage::Enough if !progress.found.is_empty() => return NextStep::Stop,
             EvidenceCoverage::Enough => Vec::new(),
             EvidenceCoverage::Lacks(queries) => queries,
@@ -224,8 +237,11 @@ impl LexicalJudge {
         let mut queries = vec![question];
         if !progress.searched.is_empty() {
             // A word that occurs nowhere in the library cannot be found by another search.
-            let findable =
-                |query: &String| question_terms(&self.library, query).iter().any(|term| term.known);
+            let findable = |query: &String| {
+                question_terms(self.library(), query)
+                    .iter()
+                    .any(|term| term.known)
+            };
             let parts = Plan::of(progress.question).queries;
             queries.extend(missing.into_iter().chain(parts).filter(findable));
         }
@@ -299,6 +315,10 @@ fn judgement<'a, T: Send + 'a>(value: T) -> Boxed<'a, Result<Judgement<T>, Judge
 impl Judge for LexicalJudge {
     fn name(&self) -> &str {
         NAME
+    }
+
+    fn for_user(&self, user: &str) -> Option<Arc<dyn Judge>> {
+        Some(Arc::new(self.clone().user(Some(user))))
     }
 
     fn analyse<'a>(

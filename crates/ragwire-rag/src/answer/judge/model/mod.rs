@@ -509,6 +509,14 @@ impl Judge for ModelJudge {
         self.model.name()
     }
 
+    fn for_user(&self, user: &str) -> Option<Arc<dyn Judge>> {
+        let words = self.words.clone().user(Some(user));
+        Some(Arc::new(Self {
+            words,
+            ..self.clone()
+        }))
+    }
+
     fn analyse<'a>(
         &'a self,
         question: &'a str,

@@ -36,7 +36,8 @@ use super::reading::Readers;
 use super::records::StoredDocument;
 use super::state::{Held, Shared};
 use super::{
-    ChangeKind, DocumentFilter, Library, LibraryError, LibraryLimits, Shelf, Source, SourceRoot, identity,
+    ChangeKind, DocumentFilter, Library, LibraryError, LibraryLimits, LibraryView, Shelf, Source, SourceRoot,
+    identity,
 };
 use crate::documents::chunk::Piece;
 use crate::search::analyzer::Analyzer;
@@ -72,8 +73,37 @@ pub(super) struct SharedShelf {
     thread: RequestThread,
     options: SharedLibraryOptions,
     claims: Arc<Claims>,
-    rarities: Mutex<HashMap<String, (Option<f32>, Instant)>>,
+    rarities: Mutex<Rarities>,
     words: Mutex<HashSet<u32>>,
+}
+
+/// The rarity of each term, `None` for one that no passage has, and when it was read: for a user to whom some
+/// documents are private, and for all others.
+type Rarities = HashMap<(Option<String>, String), (Option<f32>, Instant)>;
+
+/// The documents that a request looks at, by the numbers of their first passages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum Selection {
+    #[default]
+    All,
+    Only(Vec<i64>),
+    Except(Vec<i64>),
+}
+
+impl Selection {
+    /// Selects the documents that `accepts`, named by whichever are fewer.
+    fn of(shared: &Shared, accepts: impl Fn(&Held) -> bool) -> Self {
+        let documents = shared.documents.values();
+        let (accepted, others): (Vec<_>, Vec<_>) = documents.partition(|held| accepts(held));
+        let firsts = |documents: Vec<&Arc<Held>>| documents.iter().map(|held| held.first as i64).collect();
+        if others.is_empty() {
+            Self::All
+        } else if others.len() < accepted.len() {
+            Self::Except(firsts(others))
+        } else {
+            Self::Only(firsts(accepted))
+        }
+    }
 }
 
 /// A source as a record.
@@ -296,20 +326,21 @@ impl Library {
         limit: usize,
         filter: &DocumentFilter,
     ) -> Result<Vec<(Match, Arc<Held>)>, LibraryError> {
-        let firsts = {
+        let selection = {
             let shared = self.read();
-            (!shared.selects_all(filter)).then(|| {
-                let accepted = shared.documents.values().filter(|held| filter.accepts(held));
-                accepted.map(|held| held.first as i64).collect::<Vec<_>>()
-            })
+            match shared.selects_all(filter) {
+                true => Selection::All,
+                false => Selection::of(&shared, |held| filter.accepts(held)),
+            }
         };
-        if limit == 0 || firsts.as_ref().is_some_and(Vec::is_empty) {
+        if limit == 0 || selection == Selection::Only(Vec::new()) {
             return Ok(Vec::new());
         }
         let mut asked = limit + SPARE_HITS;
         loop {
-            let (catalogue, terms, firsts) = (Arc::clone(&shelf.catalogue), terms.to_vec(), firsts.clone());
-            let found = shelf.wait(async move { catalogue.remote.search(&terms, firsts, asked).await })?;
+            let (catalogue, terms) = (Arc::clone(&shelf.catalogue), terms.to_vec());
+            let selection = selection.clone();
+            let found = shelf.wait(async move { catalogue.remote.search(&terms, selection, asked).await })?;
             let is_all = found.len() < asked;
             let shared = self.read();
             // A private document may have been added since the filter was made.
@@ -329,6 +360,75 @@ impl Library {
             }
             asked = (asked * 4).min(MAX_HITS);
         }
+    }
+}
+
+impl LibraryView<'_> {
+    /// Returns how rare each term is, or `None` for one that no passage has which the user finds.
+    pub(super) fn rarities(
+        &self,
+        shelf: &SharedShelf,
+        terms: &[String],
+    ) -> Result<Vec<Option<f32>>, LibraryError> {
+        let now = Instant::now();
+        let hides = self.read().hides_from(self.user());
+        let user = self.user().filter(|_| hides).map(str::to_owned);
+        let key = |term: &String| (user.clone(), term.clone());
+        let mut known: HashMap<String, Option<f32>> = HashMap::new();
+        let mut asked: Vec<String> = Vec::new();
+        {
+            let rarities = shelf.rarities();
+            for term in terms {
+                match rarities.get(&key(term)) {
+                    Some((rarity, at)) if now.duration_since(*at) < RARITY_LIFE => {
+                        known.insert(term.clone(), *rarity);
+                    }
+                    Some(_) | None => asked.push(term.clone()),
+                }
+            }
+        }
+        asked.sort_unstable();
+        asked.dedup();
+        if !asked.is_empty() {
+            let found = self.read_rarities(shelf, &asked, user.as_deref())?;
+            let mut rarities = shelf.rarities();
+            if rarities.len() + asked.len() > MAX_RARITIES {
+                rarities.clear();
+            }
+            for (term, rarity) in asked.into_iter().zip(found) {
+                rarities.insert(key(&term), (rarity, now));
+                known.insert(term, rarity);
+            }
+        }
+        Ok(terms
+            .iter()
+            .map(|term| known.get(term).copied().flatten())
+            .collect())
+    }
+
+    /// Asks the server. `user` is one from whom documents are hidden.
+    fn read_rarities(
+        &self,
+        shelf: &SharedShelf,
+        terms: &[String],
+        user: Option<&str>,
+    ) -> Result<Vec<Option<f32>>, LibraryError> {
+        let (selection, most) = match user {
+            None => (Selection::All, 1),
+            Some(user) => (
+                Selection::of(&self.read(), |held| held.is_found_by(user)),
+                SPARE_HITS,
+            ),
+        };
+        let (catalogue, wanted) = (Arc::clone(&shelf.catalogue), terms.to_vec());
+        let found =
+            shelf.wait(async move { catalogue.remote.rarities(&wanted, &selection, most as u64).await })?;
+        let shared = self.read();
+        let finder = shared.finder(user);
+        // Passages of an upload that is not complete belong to no document yet.
+        let first = |found: Vec<(u64, f32)>| found.into_iter().find(|(number, _)| finder.finds(*number));
+        let rarities = found.into_iter().map(first);
+        Ok(rarities.map(|found| found.map(|(_, rarity)| rarity)).collect())
     }
 }
 
@@ -360,45 +460,7 @@ impl SharedShelf {
         self.wait(async move { catalogue.remote.pieces(&numbers).await })
     }
 
-    /// Returns how rare each term is, or `None` for one that no passage has.
-    pub(super) fn rarities_of(&self, terms: &[String]) -> Result<Vec<Option<f32>>, LibraryError> {
-        let now = Instant::now();
-        let fresh = |known: Option<&(Option<f32>, Instant)>| {
-            let (rarity, at) = known?;
-            (now.duration_since(*at) < RARITY_LIFE).then_some(*rarity)
-        };
-        let mut known: HashMap<String, Option<f32>> = HashMap::new();
-        let mut asked: Vec<String> = Vec::new();
-        {
-            let rarities = self.rarities();
-            for term in terms {
-                match fresh(rarities.get(term)) {
-                    Some(rarity) => drop(known.insert(term.clone(), rarity)),
-                    None => asked.push(term.clone()),
-                }
-            }
-        }
-        asked.sort_unstable();
-        asked.dedup();
-        if !asked.is_empty() {
-            let (catalogue, wanted) = (Arc::clone(&self.catalogue), asked.clone());
-            let found = self.wait(async move { catalogue.remote.rarities(&wanted).await })?;
-            let mut rarities = self.rarities();
-            if rarities.len() + asked.len() > MAX_RARITIES {
-                rarities.clear();
-            }
-            for (term, rarity) in asked.into_iter().zip(found) {
-                rarities.insert(term.clone(), (rarity, now));
-                known.insert(term, rarity);
-            }
-        }
-        Ok(terms
-            .iter()
-            .map(|term| known.get(term).copied().flatten())
-            .collect())
-    }
-
-    fn rarities(&self) -> MutexGuard<'_, HashMap<String, (Option<f32>, Instant)>> {
+    fn rarities(&self) -> MutexGuard<'_, Rarities> {
         self.rarities.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

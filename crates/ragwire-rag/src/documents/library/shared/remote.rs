@@ -18,6 +18,7 @@ use qdrant_client::qdrant::{
     query, vector_input, vectors_config, with_payload_selector,
 };
 
+use super::Selection;
 use super::records::{
     self, FIRST, Head, KIND, Kind, LETTERS, MARK_FIELDS, Mark, NEXT, START, VERSION, WORDS, failed,
     term_index,
@@ -403,11 +404,11 @@ impl Remote {
         Ok(numbers.iter().map(|number| found.get(number).cloned()).collect())
     }
 
-    /// Returns the passages with the best scores, best first. `firsts` selects documents.
+    /// Returns the passages of these documents with the best scores, best first.
     pub(super) async fn search(
         &self,
         terms: &[QueryTerm],
-        firsts: Option<Vec<i64>>,
+        selection: Selection,
         limit: usize,
     ) -> Result<Vec<(u64, f32)>, StoreError> {
         let mut weights: HashMap<u32, f32> = HashMap::new();
@@ -421,7 +422,7 @@ impl Remote {
         }
         let (indices, values) = weights.into_iter().unzip();
         let mut request = self.nearest(SparseVector { values, indices }, WORDS, limit as u64);
-        request.filter = firsts.map(|firsts| Filter::must([Condition::matches(FIRST, firsts)]));
+        request.filter = selected(selection);
         let found = self.query(vec![request]).await?.pop().unwrap_or_default();
         let scored = |point: &ScoredPoint| Some((number_of(point.id.as_ref())?, point.score));
         Ok(found.iter().filter_map(scored).collect())
@@ -504,6 +505,15 @@ impl Remote {
     }
 }
 
+/// Returns the filter for passages of these documents.
+pub(super) fn selected(selection: Selection) -> Option<Filter> {
+    match selection {
+        Selection::All => None,
+        Selection::Only(firsts) => Some(Filter::must([Condition::matches(FIRST, firsts)])),
+        Selection::Except(firsts) => Some(Filter::must_not([Condition::matches(FIRST, firsts)])),
+    }
+}
+
 /// A number that no other host draws.
 pub(super) fn nonce() -> Result<i64, StoreError> {
     let mut bytes = [0; 8];
@@ -521,7 +531,7 @@ fn take(block: &mut Range<u64>, passages: u64) -> Option<u64> {
     Some(first)
 }
 
-fn number_of(id: Option<&PointId>) -> Option<u64> {
+pub(super) fn number_of(id: Option<&PointId>) -> Option<u64> {
     match id?.point_id_options.as_ref()? {
         point_id::PointIdOptions::Num(number) => Some(*number),
         point_id::PointIdOptions::Uuid(_) => None,

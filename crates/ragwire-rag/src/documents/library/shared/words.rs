@@ -7,8 +7,9 @@ use qdrant_client::qdrant::{
     with_vectors_selector,
 };
 
+use super::Selection;
 use super::records::{self, LETTERS, START, START_LETTERS, WORDS, term_index};
-use super::remote::{Remote, all_fields, no_vectors};
+use super::remote::{Remote, all_fields, no_vectors, number_of, selected};
 use crate::search::store::StoreError;
 
 /// Words of the library that are compared with a misspelled one: those with the most common pairs of
@@ -18,18 +19,25 @@ const SIMILAR_WORDS: u64 = 64;
 const PREFIX_WORDS: u32 = 1_024;
 
 impl Remote {
-    /// Returns how rare each term is: BM25's inverse document frequency, or `None` if no passage has
-    /// it.
-    pub(super) async fn rarities(&self, terms: &[String]) -> Result<Vec<Option<f32>>, StoreError> {
+    /// Returns for each term the passages with its greatest weight, at most `most`, each with the term's rarity:
+    /// BM25's inverse document frequency over all passages.
+    pub(super) async fn rarities(
+        &self,
+        terms: &[String],
+        selection: &Selection,
+        most: u64,
+    ) -> Result<Vec<Vec<(u64, f32)>>, StoreError> {
         if terms.is_empty() {
             return Ok(Vec::new());
         }
+        let filter = selected(selection.clone());
         let request = |term: &String| {
             let vector = SparseVector {
                 values: vec![1.0],
                 indices: vec![term_index(term)],
             };
-            let mut request = self.nearest(vector, WORDS, 1);
+            let mut request = self.nearest(vector, WORDS, most);
+            request.filter.clone_from(&filter);
             request.with_vectors = Some(WithVectorsSelector {
                 selector_options: Some(with_vectors_selector::SelectorOptions::Include(VectorsSelector {
                     names: vec![WORDS.to_owned()],
@@ -39,12 +47,15 @@ impl Remote {
         };
         let found = self.query(terms.iter().map(request).collect()).await?;
         // The score of a passage is the term's weight in it, times the rarity.
-        let rarity = |(found, term): (Vec<ScoredPoint>, &String)| {
-            let best = found.into_iter().next()?;
-            let score = best.score;
-            Some(score / weight_in(best, term_index(term))?)
+        let rarity = |point: ScoredPoint, term: &String| {
+            let (number, score) = (number_of(point.id.as_ref())?, point.score);
+            Some((number, score / weight_in(point, term_index(term))?))
         };
-        Ok(found.into_iter().zip(terms).map(rarity).collect())
+        let rarities = found.into_iter().zip(terms).map(|(points, term)| {
+            let points = points.into_iter();
+            points.filter_map(|point| rarity(point, term)).collect()
+        });
+        Ok(rarities.collect())
     }
 
     /// Returns terms of words that are spelled like this one, with their spellings.
