@@ -58,7 +58,7 @@ pub(crate) fn chunks(parsed: &Parsed) -> Vec<Piece> {
             text: String::new(),
             repeated: 0,
             lines: 0,
-            listings: marks_listings(parsed.kind).then(LineRanges::new),
+            listings: marks_listings(parsed).then(LineRanges::new),
             last: "",
             full_from: TARGET_BYTES,
             term: None,
@@ -76,15 +76,19 @@ pub(crate) fn chunks(parsed: &Parsed) -> Vec<Piece> {
     pieces
 }
 
-/// Returns whether documents of a kind say which parts of them are listings.
-fn marks_listings(kind: DocumentKind) -> bool {
+/// Returns whether a document says which parts of it are listings. A PDF without one may have set them like its text.
+fn marks_listings(parsed: &Parsed) -> bool {
     use DocumentKind::{
         Asciidoc, Code, Csv, Docx, Epub, Html, Image, Json, Markdown, Notebook, Pdf, Pptx, Rst, Rtf, Text,
         Xlsx,
     };
-    match kind {
+    match parsed.kind {
         Markdown | Html | Epub | Notebook | Rst | Asciidoc => true,
-        Text | Pdf | Docx | Pptx | Xlsx | Rtf | Csv | Json | Code | Image => false,
+        Pdf => {
+            let mut blocks = parsed.blocks.iter();
+            blocks.any(|block| block.kind == BlockKind::Listing)
+        }
+        Text | Docx | Pptx | Xlsx | Rtf | Csv | Json | Code | Image => false,
     }
 }
 
@@ -274,6 +278,26 @@ mod tests {
             None,
             "it is not known"
         );
+    }
+
+    #[test]
+    fn a_pdf_knows_its_listings_if_it_has_any() {
+        let block = |kind, text: &str| Block {
+            kind,
+            ..parse("a.md", text.as_bytes(), &ParseLimits::default())
+                .unwrap()
+                .blocks[0]
+                .clone()
+        };
+        let listings = |blocks: Vec<Block>| {
+            let mut parsed = parse("a.txt", b"a", &ParseLimits::default()).unwrap();
+            (parsed.kind, parsed.blocks) = (DocumentKind::Pdf, blocks);
+            chunks(&parsed).remove(0).listings
+        };
+        let prose = || block(BlockKind::Prose, "A robin sings.");
+        assert_eq!(listings(vec![prose()]), None);
+        let listed = listings(vec![prose(), block(BlockKind::Listing, "ls")]);
+        assert_eq!(listed.unwrap(), std::iter::once(1..2).collect::<LineRanges>());
     }
 
     #[test]

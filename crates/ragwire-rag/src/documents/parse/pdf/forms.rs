@@ -66,7 +66,7 @@ impl<'a> Forms<'a> {
         // As the reader does: the first resources among the page and its ancestors.
         let mut at = document.get_dictionary(page).ok();
         let mut resources = None;
-        for _ in 0..super::pdf::MAX_PARENTS {
+        for _ in 0..super::MAX_PARENTS {
             let Some(dictionary) = at else { break };
             resources = self.dictionary(dictionary, b"Resources");
             if resources.is_some() {

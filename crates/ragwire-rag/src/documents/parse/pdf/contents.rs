@@ -1,0 +1,176 @@
+//! Finds tables of contents in PDFs. They have the words of all headings and answer nothing.
+
+use super::layout::Line;
+
+/// What a table of contents is called.
+const TITLES: [&str; 14] = [
+    "contents",
+    "table of contents",
+    "list of figures",
+    "list of tables",
+    "inhalt",
+    "inhaltsverzeichnis",
+    "sommaire",
+    "table des matières",
+    "índice",
+    "índice general",
+    "contenido",
+    "indice",
+    "sommario",
+    "inhoudsopgave",
+];
+/// The fewest lines of a table without leaders, and of the rest of one on its last page.
+const MIN_LINES: usize = 6;
+const MIN_LAST_LINES: usize = 2;
+/// The share of its lines that end with the number of a page, which is not smaller than the one before.
+const NUMBERED_SHARE: f64 = 0.6;
+/// The fewest dots of a leader before a number, and of one whose number is elsewhere.
+const LEADER_DOTS: usize = 4;
+const LONG_LEADER_DOTS: usize = 6;
+
+/// Finds the lines of tables of contents, page by page.
+#[derive(Debug, Default)]
+pub(super) struct Contents {
+    /// Whether the page before was one, so that this one may continue it.
+    was_on_page_before: bool,
+}
+
+impl Contents {
+    /// Returns for each line of the next page whether it belongs to a table of contents.
+    pub(super) fn find(&mut self, lines: &[&Line]) -> Vec<bool> {
+        let mut found: Vec<bool> = lines.iter().map(|line| has_leader(&line.text)).collect();
+        let numbers: Vec<Option<u32>> = lines.iter().map(|line| page_number(&line.text)).collect();
+        let titled = lines.iter().position(|line| is_title(&line.text));
+        let start = match titled {
+            Some(title) => title + 1,
+            None if self.was_on_page_before => 0,
+            None => lines.len(),
+        };
+        let (first, last) = (
+            numbers.iter().skip(start).position(Option::is_some),
+            numbers.iter().rposition(Option::is_some),
+        );
+        self.was_on_page_before = found.iter().any(|found| *found);
+        if let (Some(first), Some(last)) = (first.map(|first| first + start), last) {
+            let listed: Vec<u32> = numbers[first..=last].iter().flatten().copied().collect();
+            let rising = 1 + listed.windows(2).filter(|pair| pair[0] <= pair[1]).count();
+            let least = if titled.is_some() {
+                MIN_LINES
+            } else {
+                MIN_LAST_LINES
+            };
+            let is_list = rising >= least && rising as f64 >= (last + 1 - first) as f64 * NUMBERED_SHARE;
+            if is_list {
+                found[first..=last].fill(true);
+                self.was_on_page_before = true;
+            }
+        }
+        found
+    }
+}
+
+fn is_title(text: &str) -> bool {
+    TITLES.contains(&&*text.trim().to_lowercase())
+}
+
+/// Returns whether dots lead from a heading to the number of its page, which may be on another line.
+fn has_leader(text: &str) -> bool {
+    let end = text.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || c.is_whitespace());
+    let dots = end
+        .chars()
+        .rev()
+        .take_while(|c| matches!(c, '.' | '…' | '·' | ' '));
+    let dots: usize = dots
+        .map(|c| match c {
+            '…' => 3,
+            ' ' => 0,
+            _ => 1,
+        })
+        .sum();
+    let least = if end.len() == text.trim_end().len() {
+        LONG_LEADER_DOTS
+    } else {
+        LEADER_DOTS
+    };
+    text.len() - end.len() <= 6 && dots >= least
+}
+
+/// Returns the number at the end of a line of letters.
+fn page_number(text: &str) -> Option<u32> {
+    let (heading, number) = text.trim_end().rsplit_once(char::is_whitespace)?;
+    let has_letters = heading.chars().filter(|c| c.is_alphabetic()).count() >= 3;
+    (has_letters && number.len() <= 4)
+        .then(|| number.parse().ok())
+        .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::documents::parse::pdf::listing::Widths;
+
+    fn found(contents: &mut Contents, lines: &[&str]) -> Vec<bool> {
+        let lines: Vec<Line> = lines
+            .iter()
+            .map(|text| Line {
+                text: (*text).to_owned(),
+                size: 10.0,
+                x: 72.0,
+                end: 200.0,
+                y: 100.0,
+                turned: false,
+                widths: Widths::default(),
+            })
+            .collect();
+        contents.find(&lines.iter().collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn leaders_end_at_a_page() {
+        for (line, wanted) in [
+            ("New features . . . . . . . . 23", true),
+            ("1.2 The robin ........ xii", true),
+            ("The owl . . . . . . .", true),
+            ("Die Amsel …… 7", true),
+            ("and so on ... 3", false),
+            ("A sentence. 3", false),
+            ("Wait....", false),
+            ("a list 1, 2, ..., n", false),
+        ] {
+            assert_eq!(found(&mut Contents::default(), &[line]), [wanted], "{line}");
+        }
+    }
+
+    #[test]
+    fn a_titled_list_of_rising_numbers_is_a_table_of_contents() {
+        let lines = [
+            "A Book",
+            "Contents",
+            "Introduction 1",
+            "The robin and how 3",
+            "it sings",
+            "The owl 7",
+            "The carp 7",
+            "The pike 12",
+            "The end 20",
+        ];
+        let mut contents = Contents::default();
+        let wanted = [false, false, true, true, true, true, true, true, true];
+        assert_eq!(found(&mut contents, &lines), wanted);
+        // The next page continues it, and the one after that has a table.
+        let next = [
+            "Index 30",
+            "Notes 31",
+            "Names 32",
+            "Places 33",
+            "Years 34",
+            "Thanks 35",
+        ];
+        assert_eq!(found(&mut contents, &next), [true; 6]);
+        let text = ["A robin is a bird.", "It sings in 3", "of 4 seasons."];
+        assert_eq!(found(&mut contents, &text), [false; 3]);
+        assert_eq!(found(&mut contents, &next), [false; 6]);
+        let table = ["Robins 3", "Owls 1", "Carps 9", "Pikes 2", "Wrens 30", "Crows 4"];
+        assert_eq!(found(&mut Contents::default(), &table), [false; 6]);
+    }
+}
