@@ -4,13 +4,15 @@ use pdf_extract::{ColorSpace, MediaBox, OutputDev, OutputError, Path, Transform}
 
 use super::glyphs::with_ligatures;
 use super::layout::Line;
-use super::listing::{Widths, spaces};
+use super::listing::{Pitch, Widths, spaces};
 use super::table::gap_text;
 
 /// Collects characters with their positions into lines.
 #[derive(Debug)]
 pub(super) struct Collector {
     lines: Vec<Line>,
+    /// Of the characters of the last line.
+    widths: Widths,
     /// How many more bytes of text are allowed; 0 once the limit is exceeded.
     left_bytes: usize,
     /// Where the last character ended, in the writing direction, and how wide it was.
@@ -26,6 +28,7 @@ impl Collector {
     pub(super) fn new(left_bytes: usize) -> Self {
         Self {
             lines: Vec::new(),
+            widths: Widths::default(),
             left_bytes,
             last_end: 0.0,
             last_width: 0.0,
@@ -44,7 +47,16 @@ impl Collector {
         self.left_bytes == 0
     }
 
-    pub(super) fn finish(self) -> Vec<Line> {
+    /// Records how wide the characters of the last line are.
+    fn seal(&mut self) {
+        let widths = std::mem::take(&mut self.widths);
+        if let Some(line) = self.lines.last_mut() {
+            line.pitch = widths.pitch();
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Vec<Line> {
+        self.seal();
         let mut lines = self.lines;
         lines.retain(|line| !line.text.trim().is_empty());
         for line in &mut lines {
@@ -113,15 +125,15 @@ impl OutputDev for Collector {
                     line.text.push_str(text);
                     line.size = tall;
                     line.end = line.end.max(self.last_end);
-                    line.widths.add(width, chars);
+                    self.widths.add(width, chars);
                     return Ok(());
                 }
             }
             _ => {}
         }
         self.direction = direction;
-        let mut widths = Widths::default();
-        widths.add(width, chars);
+        self.seal();
+        self.widths.add(width, chars);
         self.lines.push(Line {
             text: text.to_owned(),
             size,
@@ -129,7 +141,7 @@ impl OutputDev for Collector {
             y,
             turned: direction.0 < 0.9,
             end: self.last_end,
-            widths,
+            pitch: Pitch::default(),
         });
         Ok(())
     }

@@ -107,7 +107,7 @@ fn page_number(text: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::documents::parse::pdf::listing::Widths;
+    use crate::documents::parse::pdf::listing::Pitch;
 
     fn found(contents: &mut Contents, lines: &[&str]) -> Vec<bool> {
         let lines: Vec<Line> = lines
@@ -119,7 +119,7 @@ mod tests {
                 end: 200.0,
                 y: 100.0,
                 turned: false,
-                widths: Widths::default(),
+                pitch: Pitch::default(),
             })
             .collect();
         contents.find(&lines.iter().collect::<Vec<_>>())

@@ -9,7 +9,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::contents::Contents;
-use super::listing::{Widths, is_typewritten, listings};
+use super::listing::{Pitch, is_typewritten, listings};
 use super::table::rows;
 use super::writer::Writer;
 use crate::documents::parse::{DocumentKind, ParseError, ParseLimits, Parsed, blocks};
@@ -45,7 +45,7 @@ pub(super) struct Line {
     /// Whether the text does not run to the right, as in a stamp in the margin or on a landscape
     /// page.
     pub(super) turned: bool,
-    pub(super) widths: Widths,
+    pub(super) pitch: Pitch,
 }
 
 #[derive(Debug)]
@@ -158,7 +158,7 @@ impl Style {
     fn of(pages: &[Page]) -> Self {
         let is_typewritten = is_typewritten(pages);
         // Listings are often smaller than the text, and there may be more of them.
-        let is_text = |line: &Line| is_typewritten || !line.widths.are_same();
+        let is_text = |line: &Line| is_typewritten || line.pitch.common.is_none();
         let lines = || pages.iter().flat_map(|page| &page.lines);
         let mut chars_by_size: HashMap<u64, usize> = HashMap::new();
         for line in lines().filter(|line| is_text(line)) {
@@ -354,7 +354,7 @@ mod tests {
             end: 72.0 + 5.0 * text.len() as f64,
             y: *y,
             turned: false,
-            widths: Widths::default(),
+            pitch: Pitch::default(),
         });
         Page {
             number,

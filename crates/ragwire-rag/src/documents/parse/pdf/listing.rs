@@ -10,6 +10,9 @@ const SAME_SHARE: f64 = 0.9;
 const MIN_CHARS: usize = 6;
 /// Widths of two fonts differ by more than this share.
 const TOLERANCE: f64 = 0.03;
+/// The most different widths that are counted in a line. Those from the narrowest to the widest letter differ by
+/// [`TOLERANCE`] sixty times; only a hostile file has more.
+const MAX_WIDTHS: usize = 64;
 /// From this share of all characters on, a document is typewritten, and its text is no listing.
 const TYPEWRITTEN_SHARE: f64 = 0.6;
 /// The narrowest character of a font in which all have the same width, and a usual one, in shares of its size.
@@ -18,42 +21,50 @@ const USUAL_WIDTH: f64 = 0.55;
 /// The most spaces before a line or between two characters.
 const MAX_SPACES: usize = 80;
 
-/// How wide the characters of a line are, in points.
-#[derive(Clone, Debug, Default)]
+/// Counts how wide the characters of a line are, in points.
+#[derive(Debug, Default)]
 pub(super) struct Widths {
-    /// Each width with the number of characters that have it. Few fonts have more than a hundred.
+    /// Each width with the number of characters that have it.
     counts: Vec<(f64, usize)>,
-    chars: usize,
+    /// The number of characters with other widths.
+    others: usize,
+}
+
+/// How wide the characters of a line are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pitch {
+    /// The width in points that nearly all characters have, if there is one.
+    pub(super) common: Option<f64>,
+    /// The mean width in points; 0 without characters.
+    pub(super) mean: f64,
+    pub(super) chars: usize,
 }
 
 impl Widths {
     pub(super) fn add(&mut self, width: f64, chars: usize) {
-        self.chars += chars;
+        let is_full = self.counts.len() == MAX_WIDTHS;
         match self.counts.iter_mut().find(|(known, _)| is_same(*known, width)) {
             Some((_, count)) => *count += chars,
+            None if is_full => self.others += chars,
             None => self.counts.push((width, chars)),
         }
     }
 
-    /// Returns the mean width of the characters; 0 without any.
-    pub(super) fn mean(&self) -> f64 {
+    pub(super) fn pitch(&self) -> Pitch {
+        let chars = self.others + self.counts.iter().map(|(_, count)| count).sum::<usize>();
         let sum: f64 = self
             .counts
             .iter()
             .map(|(width, count)| width * *count as f64)
             .sum();
-        sum / self.chars.max(1) as f64
-    }
-
-    /// Returns whether nearly all characters have the same width.
-    pub(super) fn are_same(&self) -> bool {
-        self.common().is_some()
-    }
-
-    /// Returns the width that nearly all characters have, if there is one.
-    fn common(&self) -> Option<f64> {
-        let (width, count) = self.counts.iter().max_by_key(|(_, count)| *count)?;
-        (*count as f64 >= self.chars as f64 * SAME_SHARE && *width > 0.0).then_some(*width)
+        let most = self.counts.iter().max_by_key(|(_, count)| *count);
+        let is_common =
+            |(width, count): &&(f64, usize)| *count as f64 >= chars as f64 * SAME_SHARE && *width > 0.0;
+        Pitch {
+            common: most.filter(is_common).map(|(width, _)| *width),
+            mean: sum / chars.max(1) as f64,
+            chars,
+        }
     }
 }
 
@@ -80,9 +91,9 @@ pub(super) fn spaces(gap: f64, before: f64, width: f64, size: f64) -> usize {
 /// Returns whether the text of a document has one width throughout, so that its listings cannot be told apart.
 pub(super) fn is_typewritten(pages: &[Page]) -> bool {
     let lines = || pages.iter().flat_map(|page| &page.lines);
-    let chars = |line: &Line| line.widths.chars;
+    let chars = |line: &Line| line.pitch.chars;
     let all: usize = lines().map(chars).sum();
-    let fixed = lines().filter(|line| line.widths.are_same());
+    let fixed = lines().filter(|line| line.pitch.common.is_some());
     fixed.map(chars).sum::<usize>() as f64 >= all as f64 * TYPEWRITTEN_SHARE
 }
 
@@ -91,14 +102,10 @@ pub(super) fn is_typewritten(pages: &[Page]) -> bool {
 pub(super) fn listings(lines: &[&Line], leading: f64, largest: f64) -> Vec<bool> {
     let fixed: Vec<Option<f64>> = lines
         .iter()
-        .map(|line| {
-            line.widths
-                .common()
-                .filter(|_| line.size <= largest && !line.turned)
-        })
+        .map(|line| line.pitch.common.filter(|_| line.size <= largest && !line.turned))
         .collect();
     let is_certain =
-        |at: usize| fixed.get(at).is_some_and(Option::is_some) && lines[at].widths.chars >= MIN_CHARS;
+        |at: usize| fixed.get(at).is_some_and(Option::is_some) && lines[at].pitch.chars >= MIN_CHARS;
     let is_beside = |at: usize, beside: Option<usize>| {
         beside.is_some_and(|beside| {
             is_certain(beside)
@@ -147,8 +154,8 @@ impl Listing {
             page,
             lines: vec![(line.x, line.text.trim_end().to_owned())],
             width: line
-                .widths
-                .common()
+                .pitch
+                .common
                 .filter(|width| is_possible(*width, line.size))
                 .unwrap_or(line.size * USUAL_WIDTH),
             last_y: line.y,
@@ -191,13 +198,19 @@ mod tests {
         let widths = |all: &[(f64, usize)]| {
             let mut widths = Widths::default();
             all.iter().for_each(|(width, chars)| widths.add(*width, *chars));
-            widths.common()
+            widths.pitch().common
         };
         assert_eq!(widths(&[(6.0, 18), (6.05, 1), (4.0, 1)]), Some(6.0));
         assert_eq!(widths(&[(6.0, 8), (4.0, 2)]), None);
         assert_eq!(widths(&[(0.0, 9)]), None);
         assert_eq!(widths(&[(f64::NAN, 9)]), None);
         assert_eq!(widths(&[]), None);
+        let mut hostile = Widths::default();
+        (0..100_000).for_each(|_| hostile.add(f64::NAN, 1));
+        assert_eq!(
+            (hostile.counts.len(), hostile.pitch().chars),
+            (MAX_WIDTHS, 100_000)
+        );
     }
 
     #[test]

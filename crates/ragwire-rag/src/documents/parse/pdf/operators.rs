@@ -1,20 +1,32 @@
 //! Spells out two operators of text that the PDF reader ignores, with the text that they show. Ghostscript ends most
 //! lines of a paragraph with one of them.
 
+use std::collections::HashMap;
+
 use pdf_extract::content::{Content, Operation};
 use pdf_extract::{Dictionary, Document, Object, ObjectId, Stream};
 
 /// Replaces in all pages and forms what the reader does not know. Content that cannot be decoded stays as it is.
 pub(super) fn spell_out(document: &mut Document, pages: &[ObjectId]) {
+    // Pages may share their content.
+    let mut known: HashMap<Vec<ObjectId>, Option<ObjectId>> = HashMap::new();
     for page in pages {
-        let content = document.get_page_content(*page).unwrap_or_default();
-        let Some(spelled) = spelled_out(&content) else {
-            continue;
+        let streams = document.get_page_contents(*page);
+        let spelled = match known.get(&streams) {
+            Some(spelled) => *spelled,
+            None => {
+                let content = document.get_page_content(*page).unwrap_or_default();
+                let spelled = spelled_out(&content).map(|spelled| {
+                    let mut stream = Stream::new(Dictionary::new(), spelled);
+                    // All pages are kept until the last one is read.
+                    let _ = stream.compress();
+                    document.add_object(stream)
+                });
+                known.insert(streams, spelled);
+                spelled
+            }
         };
-        let mut stream = Stream::new(Dictionary::new(), spelled);
-        // All pages are kept until the last one is read.
-        let _ = stream.compress();
-        let content = document.add_object(stream);
+        let Some(content) = spelled else { continue };
         if let Ok(page) = document.get_object_mut(*page).and_then(Object::as_dict_mut) {
             page.set("Contents", Object::Reference(content));
         }

@@ -63,19 +63,21 @@ fn cell_count(line: &Line) -> usize {
     let count = cells(line).count();
     let mark = cells(line).next().unwrap_or_default();
     let is_item = count == 2 && mark.chars().count() <= MAX_MARK_CHARS && !mark.contains(char::is_alphabetic);
-    let is_certain = line.widths.mean() >= line.size * LEAST_MEAN_WIDTH && !line.turned;
+    let is_certain = line.pitch.mean >= line.size * LEAST_MEAN_WIDTH && !line.turned;
     if is_item || !is_certain { 1 } else { count }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::documents::parse::pdf::listing::Widths;
+    use crate::documents::parse::pdf::listing::Pitch;
 
     fn found(texts: &[&str], width: f64) -> Vec<bool> {
         let line = |text: &&str| {
-            let mut widths = Widths::default();
-            widths.add(width, text.len());
+            let pitch = Pitch {
+                mean: width,
+                ..Pitch::default()
+            };
             Line {
                 text: (*text).to_owned(),
                 size: 10.0,
@@ -83,7 +85,7 @@ mod tests {
                 end: 200.0,
                 y: 100.0,
                 turned: false,
-                widths,
+                pitch,
             }
         };
         let lines: Vec<Line> = texts.iter().map(line).collect();
