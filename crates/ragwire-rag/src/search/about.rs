@@ -136,6 +136,10 @@ const DOMINANT_SHARE: f64 = 0.8;
 const MIN_SUMMARY_BYTES: usize = 120;
 /// The longest line with the date of a document. In a longer one a year is part of what it says.
 const MAX_DATE_BYTES: usize = 200;
+/// The longest line of the authors of a paper, in bytes, and the share of its words that begin with a capital: names
+/// of people and of universities.
+const MAX_BYLINE_BYTES: usize = 400;
+const BYLINE_SHARE: f32 = 0.7;
 /// Innermost headings of a summary, in lower case.
 const SUMMARY_HEADINGS: [&str; 10] = [
     "abstract",
@@ -222,22 +226,22 @@ impl AboutDocument {
         (chunk.ordinal < OPENING_PASSAGES || (self.about == About::Conclusion && concludes(chunk)))
             && self.names(library, &chunk.document_id, &chunk.document_name)
             && match self.about {
-                About::Authors | About::Date => chunk.text.lines().any(|line| self.is_told_by(line)),
+                About::Authors | About::Date => chunk.text.lines().any(|line| self.is_told_by(chunk, line)),
                 About::Title => chunk.ordinal == 0,
                 About::Summary => summarises(chunk) || (chunk.ordinal == 0 && has_prose(chunk)),
                 About::Conclusion => concludes(chunk) || summarises(chunk),
             }
     }
 
-    /// Returns whether a line has what the question asks for.
-    pub(crate) fn is_told_by(&self, line: &str) -> bool {
+    /// Returns whether a line of a passage has what the question asks for.
+    pub(crate) fn is_told_by(&self, chunk: &Chunk, line: &str) -> bool {
         match self.about {
             About::Authors => {
                 let lower = line.to_lowercase();
                 let says_so = lower.unicode_words().any(|word| AUTHOR_WORDS.contains(&word))
                     || lower.starts_with("by ")
                     || lower.contains("written by");
-                has_name(line) && (says_so || lower.contains('@'))
+                has_name(line) && (says_so || lower.contains('@') || is_byline(chunk, line))
             }
             About::Date => has_year(line) && line.len() <= MAX_DATE_BYTES,
             About::Title | About::Summary | About::Conclusion => !line.trim().is_empty(),
@@ -256,13 +260,34 @@ impl AboutDocument {
         self.subject.is_subset(&stems)
     }
 
+    /// Returns how far the name of a document is from the words that name it: 0 for a file of this name, 1 if the title
+    /// has the words, 2 if only a folder has.
+    fn distance(&self, library: LibraryView<'_>, chunk: &Chunk) -> u8 {
+        let stems = |text: &str| -> HashSet<String> {
+            let terms = library.terms_in(text, library.language_of(text));
+            terms.into_iter().collect()
+        };
+        let file = chunk.document_name.rsplit('/').next().unwrap_or_default();
+        let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
+        let document = library.document(&chunk.document_id);
+        let title = document.and_then(|document| document.title).unwrap_or_default();
+        if stems(stem) == self.subject {
+            0
+        } else if self.subject.is_subset(&stems(&title)) {
+            1
+        } else {
+            2
+        }
+    }
+
     /// Returns the document that is meant: the one that is named, otherwise the one that the library
     /// mostly consists of, the only paper, or that of the best hit.
     fn document(&self, library: LibraryView<'_>, filter: &DocumentFilter, hits: &[Hit]) -> Option<String> {
         let of_hit = |hit: &Hit| hit.chunk.document_id.clone();
         if !self.subject.is_empty() {
             let named = |hit: &&Hit| self.names(library, &hit.chunk.document_id, &hit.chunk.document_name);
-            return hits.iter().find(named).map(of_hit);
+            let closest = |hit: &&Hit| self.distance(library, &hit.chunk);
+            return hits.iter().filter(named).min_by_key(closest).map(of_hit);
         }
         let selected = library.matching(filter);
         let documents: Vec<_> = selected.iter().filter_map(|id| library.document(id)).collect();
@@ -317,6 +342,20 @@ impl AboutDocument {
         let openings = openings.into_iter().map(|chunk| Hit::new(chunk, best));
         Ok(openings.chain(rest).collect())
     }
+}
+
+/// Returns whether a line is that of the authors below the title of a paper: before the first heading of its first page,
+/// and mostly of names.
+fn is_byline(chunk: &Chunk, line: &str) -> bool {
+    let is_first = chunk.ordinal == 0 && chunk.heading.is_none() && chunk.page == Some(1);
+    let words = || line.unicode_words();
+    let names = words()
+        .filter(|word| word.starts_with(char::is_uppercase))
+        .count();
+    is_first
+        && line.len() <= MAX_BYLINE_BYTES
+        && names >= 2
+        && names as f32 >= BYLINE_SHARE * words().count() as f32
 }
 
 /// Returns whether the heading of a passage is that of a conclusion.
@@ -407,6 +446,58 @@ mod tests {
                 "{question}: {found:?}"
             );
         }
+    }
+
+    #[test]
+    fn the_authors_of_a_paper_are_below_its_title() {
+        let library = library(&[(
+            "birds.md",
+            "Ann Lee University of Birds Ben B. Poe Nest Inc.\n\nWe thank Ann and Ben Lee.",
+        )]);
+        let id = library.list().remove(0).id;
+        let mut chunk = library.chunk(&format!("{id}-0")).unwrap().unwrap();
+        let about = AboutDocument::of(library.all(), "who wrote it").unwrap();
+        let has_authors = |chunk: &Chunk| {
+            let lines = chunk.text.lines();
+            lines
+                .map(|line| about.is_told_by(chunk, line))
+                .collect::<Vec<_>>()
+        };
+        // Without pages nothing says where the title was.
+        assert_eq!(has_authors(&chunk), [false, false]);
+        chunk.page = Some(1);
+        assert_eq!(has_authors(&chunk), [true, false]);
+        chunk.heading = Some("Thanks".to_owned());
+        assert_eq!(has_authors(&chunk), [false, false]);
+    }
+
+    #[test]
+    fn a_document_is_named_by_its_file_its_title_or_its_folder() {
+        let files = ["birds/notes.md", "birds/song.md", "birds/birds.md"];
+        let text = |title: &str| format!("# {title}\n\nBy Ann Lee.\n\nThe birds sing.");
+        let library = library(&[
+            (files[0], &text("Notes")),
+            (files[1], &text("How birds sing")),
+            (files[2], &text("An introduction")),
+        ]);
+        let about = AboutDocument::of(library.all(), "who wrote the birds paper").unwrap();
+        let hits = library.search("birds", 10).unwrap();
+        let mut distances: Vec<(u8, String)> = hits
+            .iter()
+            .map(|hit| {
+                (
+                    about.distance(library.all(), &hit.chunk),
+                    hit.chunk.document_name.clone(),
+                )
+            })
+            .collect();
+        distances.sort();
+        distances.dedup();
+        let wanted = [(0, files[2]), (1, files[1]), (2, files[0])];
+        assert_eq!(
+            distances,
+            wanted.map(|(distance, file)| (distance, file.to_owned()))
+        );
     }
 
     #[test]

@@ -55,7 +55,7 @@ async fn a_conversation_of_others_goes_its_own_way() {
     let (with, without) = (Agent::lexical(with_plans()), Agent::lexical(birds()));
     for (before, question) in [
         ("When does the robin sing?", "and the takeover of falconberg?"),
-        ("Tell me about falconberg.", "When does it sing?"),
+        ("What is falconberg?", "When does it sing?"),
     ] {
         let asked = |user| asked_by(user, question).earlier(vec![ChatMessage::new(Role::User, before)]);
         // Ada first: what is remembered of her conversation is not Eve's.

@@ -20,7 +20,7 @@ pub(super) fn about_quotes(library: LibraryView<'_>, about: &AboutDocument, hits
             // A name and an address may be in two sentences of a line.
             About::Authors | About::Date => {
                 let line = hit.chunk.text.lines().nth(segment.line).unwrap_or_default();
-                about.is_told_by(line)
+                about.is_told_by(&hit.chunk, line)
             }
             About::Title | About::Summary | About::Conclusion => !segment.is_title() && !segment.is_caption(),
         };

@@ -38,9 +38,13 @@ pub(super) fn with_ligatures(text: &str) -> String {
             let of = ACCENTED.iter().find(|(accent, _)| *accent == letter);
             of.is_some_and(|(_, accented)| accented.contains(next))
         };
-        let is_within = next.is_alphabetic() || spelled.ends_with(char::is_alphabetic);
+        let follows = spelled.ends_with(char::is_alphabetic);
+        // No word begins with the others.
+        let may_begin = |meant: &str| matches!(meant, "fi" | "fl") && next.is_alphabetic();
         match meant {
-            Some((_, meant)) if letter.is_control() || (is_within && !is_accent()) => spelled.push_str(meant),
+            Some((_, meant)) if letter.is_control() || ((follows || may_begin(meant)) && !is_accent()) => {
+                spelled.push_str(meant);
+            }
             Some(_) | None => spelled.push(letter),
         }
     }
@@ -69,6 +73,7 @@ mod tests {
             ),
             ("Erd˝os, ˚Angström and Jo˜ao", "Erd˝os, ˚Angström and Jo˜ao"),
             ("x ˜ y, ˙ and plain text", "x ˜ y, ˙ and plain text"),
+            ("= ˜d(y) and ˙x", "= ˜d(y) and ˙x"),
         ];
         for (text, wanted) in cases {
             assert_eq!(with_ligatures(text), wanted);

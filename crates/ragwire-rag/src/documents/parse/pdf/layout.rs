@@ -146,7 +146,7 @@ struct Style {
     /// Lines of the first page with at least this size form the title. Infinite if there is no
     /// title.
     title_size: f64,
-    /// Whether all text has one width, so that no listing can be told apart.
+    /// Whether all text has one width, as that of a listing has.
     is_typewritten: bool,
     /// Lines at the edges of most pages, with their digits replaced by 0.
     furniture: HashSet<String>,

@@ -13,7 +13,7 @@ const TOLERANCE: f64 = 0.03;
 /// The most different widths that are counted in a line. Those from the narrowest to the widest letter differ by
 /// [`TOLERANCE`] sixty times; only a hostile file has more.
 const MAX_WIDTHS: usize = 64;
-/// From this share of all characters on, a document is typewritten, and its text is no listing.
+/// From this share of all characters on, a document is typewritten, and nothing in it is taken for a listing.
 const TYPEWRITTEN_SHARE: f64 = 0.6;
 /// The narrowest character of a font in which all have the same width, and a usual one, in shares of its size.
 const LEAST_WIDTH: f64 = 0.3;
@@ -88,7 +88,7 @@ pub(super) fn spaces(gap: f64, before: f64, width: f64, size: f64) -> usize {
     }
 }
 
-/// Returns whether the text of a document has one width throughout, so that its listings cannot be told apart.
+/// Returns whether the text of a document has one width throughout, as its listings have.
 pub(super) fn is_typewritten(pages: &[Page]) -> bool {
     let lines = || pages.iter().flat_map(|page| &page.lines);
     let chars = |line: &Line| line.pitch.chars;
@@ -98,7 +98,7 @@ pub(super) fn is_typewritten(pages: &[Page]) -> bool {
 }
 
 /// Returns for each line whether it belongs to a listing. `leading` is the usual distance of two lines, `largest` the
-/// size of the largest text that is no heading.
+/// largest size of text below headings.
 pub(super) fn listings(lines: &[&Line], leading: f64, largest: f64) -> Vec<bool> {
     let fixed: Vec<Option<f64>> = lines
         .iter()

@@ -49,7 +49,7 @@ pub(super) fn spell_out(document: &mut Document, pages: &[ObjectId]) {
     }
 }
 
-/// Returns the content with `'` and `"` as the operators that they stand for (ISO 32000-1, table 109), or `None` if it
+/// Returns the content with `'` and `"` as the operators that they abbreviate (ISO 32000-1, table 109), or `None` if it
 /// has neither.
 fn spelled_out(content: &[u8]) -> Option<Vec<u8>> {
     let may_have = content
@@ -68,7 +68,7 @@ fn spelled_out(content: &[u8]) -> Option<Vec<u8>> {
     Content { operations }.encode().ok()
 }
 
-/// Returns the operations that one stands for.
+/// Returns the operations that one abbreviates.
 fn spelled(mut operation: Operation) -> Vec<Operation> {
     let distances = match operation.operator.as_str() {
         "'" => Vec::new(),
