@@ -9,7 +9,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::contents::Contents;
-use super::listing::{Pitch, is_typewritten, listings};
+use super::listing::{Pitch, fixed_width, is_typewritten, listings};
 use super::table::rows;
 use super::writer::Writer;
 use crate::documents::parse::{DocumentKind, ParseError, ParseLimits, Parsed, blocks};
@@ -158,7 +158,7 @@ impl Style {
     fn of(pages: &[Page]) -> Self {
         let is_typewritten = is_typewritten(pages);
         // Listings are often smaller than the text, and there may be more of them.
-        let is_text = |line: &Line| is_typewritten || line.pitch.common.is_none();
+        let is_text = |line: &Line| is_typewritten || fixed_width(line).is_none();
         let lines = || pages.iter().flat_map(|page| &page.lines);
         let mut chars_by_size: HashMap<u64, usize> = HashMap::new();
         for line in lines().filter(|line| is_text(line)) {
@@ -345,6 +345,7 @@ fn numbering_depth(text: &str) -> Option<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BlockKind;
 
     fn page(number: u32, lines: &[(&str, f64, f64)]) -> Page {
         let lines = lines.iter().map(|(text, size, y)| Line {
@@ -430,6 +431,40 @@ mod tests {
         assert_eq!(parsed.blocks.len(), 1);
         assert_eq!(parsed.blocks[0].page, Some(1));
         assert_eq!(parsed.blocks[0].text, "a sentence goes on and on until it ends.");
+    }
+
+    #[test]
+    fn chinese_text_is_no_listing() {
+        let line = |text: &str, width: f64, y: f64| Line {
+            text: text.to_owned(),
+            size: 10.0,
+            x: 72.0,
+            end: 200.0,
+            y,
+            turned: false,
+            pitch: Pitch {
+                common: Some(width),
+                mean: width,
+                chars: text.chars().count(),
+            },
+        };
+        let english = |text: &str, y: f64| Line {
+            pitch: Pitch {
+                common: None,
+                ..line(text, 5.0, y).pitch
+            },
+            ..line(text, 5.0, y)
+        };
+        let lines = vec![
+            english("The robin sings at dawn in the garden, which", 724.0),
+            english("is counted as follows by people who are up", 712.0),
+            english("early and write it down.", 700.0),
+            line("知更鸟在黎明时分歌唱，直到中午才停止。", 10.0, 664.0),
+            line("count(robin)", 6.0, 628.0),
+        ];
+        let parsed = lay_out(&[Page { number: 1, lines }], &ParseLimits::default()).unwrap();
+        let kinds: Vec<_> = parsed.blocks.iter().map(|block| block.kind).collect();
+        assert_eq!(kinds, [BlockKind::Prose, BlockKind::Prose, BlockKind::Listing]);
     }
 
     #[test]

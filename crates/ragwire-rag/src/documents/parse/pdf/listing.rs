@@ -15,8 +15,10 @@ const TOLERANCE: f64 = 0.03;
 const MAX_WIDTHS: usize = 64;
 /// From this share of all characters on, a document is typewritten, and nothing in it is taken for a listing.
 const TYPEWRITTEN_SHARE: f64 = 0.6;
-/// The narrowest character of a font in which all have the same width, and a usual one, in shares of its size.
+/// The narrowest and the widest character of a font for listings, and a usual one, in shares of its size. Chinese and
+/// Japanese characters all have the width 1.
 const LEAST_WIDTH: f64 = 0.3;
+const MOST_WIDTH: f64 = 0.8;
 const USUAL_WIDTH: f64 = 0.55;
 /// The most spaces before a line or between two characters.
 const MAX_SPACES: usize = 80;
@@ -88,12 +90,17 @@ pub(super) fn spaces(gap: f64, before: f64, width: f64, size: f64) -> usize {
     }
 }
 
+/// Returns the width that the characters of a line have in a font for listings, and `None` for other text.
+pub(super) fn fixed_width(line: &Line) -> Option<f64> {
+    line.pitch.common.filter(|width| *width <= line.size * MOST_WIDTH)
+}
+
 /// Returns whether the text of a document has one width throughout, as its listings have.
 pub(super) fn is_typewritten(pages: &[Page]) -> bool {
     let lines = || pages.iter().flat_map(|page| &page.lines);
     let chars = |line: &Line| line.pitch.chars;
     let all: usize = lines().map(chars).sum();
-    let fixed = lines().filter(|line| line.pitch.common.is_some());
+    let fixed = lines().filter(|line| fixed_width(line).is_some());
     fixed.map(chars).sum::<usize>() as f64 >= all as f64 * TYPEWRITTEN_SHARE
 }
 
@@ -102,7 +109,7 @@ pub(super) fn is_typewritten(pages: &[Page]) -> bool {
 pub(super) fn listings(lines: &[&Line], leading: f64, largest: f64) -> Vec<bool> {
     let fixed: Vec<Option<f64>> = lines
         .iter()
-        .map(|line| line.pitch.common.filter(|_| line.size <= largest && !line.turned))
+        .map(|line| fixed_width(line).filter(|_| line.size <= largest && !line.turned))
         .collect();
     let is_certain =
         |at: usize| fixed.get(at).is_some_and(Option::is_some) && lines[at].pitch.chars >= MIN_CHARS;
