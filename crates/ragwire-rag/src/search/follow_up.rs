@@ -9,7 +9,7 @@ use crate::models::{ChatMessage, Role};
 use crate::search::analyzer::Language;
 use crate::search::asked::Asked;
 use crate::search::reference::{
-    Named, Reference, asks_for_a_kind, ends_with_object, lists_a_kind, reference,
+    Named, Reference, asks_for_a_kind, ends_with_object, lists_a_kind, names_what_it_uses, reference,
 };
 use crate::search::terms::{Term, coverage, question_terms};
 use crate::{DocumentFilter, Hit, LibraryView};
@@ -207,7 +207,7 @@ fn refers(
     if !says_enough && !own.iter().any(is_rare) && !names_a_kind {
         // `which formats are there` may name a kind that has a section.
         let lists = significant(own) > 0 && lists_a_kind(question, language);
-        return if lists {
+        return if lists || names_what_it_uses(question, language, named) {
             Reference::Possible
         } else {
             Reference::Certain
@@ -394,6 +394,24 @@ mod tests {
             let found = stand_alone(library.all(), question, &said(before));
             assert_eq!(found.as_deref(), wanted, "{question}");
         }
+    }
+
+    #[test]
+    fn a_question_for_the_use_of_something_may_be_about_something_else() {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        // Both words are in many passages.
+        let models = "# Models\n\nUse lmer for models.\n\n# More\n\nThe lmer function fits, and lmer prints.";
+        let maps =
+            "# Maps\n\nThe classes of spatial data are points and lines.\n\n# Lines\n\nColors are for lines.";
+        for (name, text) in [("models.md", models), ("maps.md", maps)] {
+            let parsed = parse(name, text.as_bytes(), &ParseLimits::default()).unwrap();
+            library.add(name, &parsed).unwrap();
+        }
+        let before = [ChatMessage::new(Role::User, "list the classes for spatial data")];
+        let whole = |question: &str| stand_alone(library.all(), question, &before);
+        assert_eq!(whole("how do i use lmer"), None);
+        let lines = whole("how do i use lines");
+        assert!(lines.is_some_and(|whole| whole.contains("spatial")));
     }
 
     #[test]

@@ -187,6 +187,9 @@ const SPECIFIC: &str = "the its their these those they my your other others some
 /// about.
 const OBJECTS: &str = "document documents text texts type types name names list lists";
 
+/// English verbs before the name of a tool or function.
+const USING: &str = "use using install run call start configure";
+
 /// A question that lacks its verb has at most so many words: `for how long`.
 const SHORT_QUESTION: usize = 5;
 /// A pronoun after as many significant words may refer to one of these.
@@ -251,6 +254,16 @@ pub(crate) fn ends_with_object(question: &str, language: Language, named: impl F
         return false;
     };
     language == Language::English && has(OBJECTS, object) && named(before) != Named::No
+}
+
+/// Returns whether a question asks for the use of something that it names without an article: `how do i use lmer`.
+pub(crate) fn names_what_it_uses(question: &str, language: Language, named: impl Fn(&str) -> Named) -> bool {
+    let question = question.to_lowercase();
+    let words: Vec<&str> = question.unicode_words().collect();
+    let [.., verb, object] = words[..] else {
+        return false;
+    };
+    language == Language::English && has(USING, verb) && named(object) != Named::No
 }
 
 fn has(list: &str, word: &str) -> bool {
