@@ -2,7 +2,7 @@
 
 use pdf_extract::{ColorSpace, MediaBox, OutputDev, OutputError, Path, Transform};
 
-use super::glyphs::with_ligatures;
+use super::glyphs::with_letters;
 use super::layout::Line;
 use super::listing::{Pitch, Widths, spaces};
 use super::table::gap_text;
@@ -60,7 +60,7 @@ impl Collector {
         let mut lines = self.lines;
         lines.retain(|line| !line.text.trim().is_empty());
         for line in &mut lines {
-            line.text = with_ligatures(&line.text);
+            line.text = with_letters(&line.text);
         }
         lines
     }
