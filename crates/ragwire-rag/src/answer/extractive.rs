@@ -101,7 +101,7 @@ impl Extractive {
         }
         let found = extract(library, question, own, request.context, &near);
         if found.quoted.is_empty() {
-            let text = if library.documents_found() == 0 {
+            let text = if library.passages_found() == 0 {
                 notices.no_documents.to_owned()
             } else {
                 notices.no_answer_to(library, question)

@@ -14,6 +14,8 @@ mod restarts;
 mod server;
 #[cfg(feature = "qdrant")]
 mod shared;
+#[cfg(feature = "qdrant")]
+mod shared_requests;
 mod suite;
 
 use std::pin::Pin;

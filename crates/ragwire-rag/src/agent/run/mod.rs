@@ -87,7 +87,7 @@ pub(super) async fn run(
     }
     let user = question.filter.user.as_deref();
     let library = parts.library.seen_by(user);
-    if library.documents_found() == 0 {
+    if library.passages_found() == 0 {
         return Err(AnswerError::NoDocuments);
     }
     let follows = follow_up(library, prompt, &question.earlier);

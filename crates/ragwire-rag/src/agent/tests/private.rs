@@ -7,14 +7,12 @@ use std::ops::ControlFlow;
 const PLANS: &str = "# Pläne\n\nThe takeover of Falconberg is planned for March, and the wrens deploy it.\n\n\
     Die Kosten der Miete trägt das Amt. Der Vogel singt am Morgen, und der Kauz jagt in der Nacht.";
 
-/// The birds, and a private document of Ada.
-fn with_plans() -> Arc<Library> {
-    let library = birds();
+/// Adds a private document of Ada.
+fn with_plans(library: Arc<Library>) -> Arc<Library> {
     let parsed = parse("plans.md", PLANS.as_bytes(), &ParseLimits::default()).unwrap();
     let ada = DocumentOwner::new("ada");
-    library
-        .add_for(&ada, "plans.md", &parsed, |_| ControlFlow::Continue(()))
-        .unwrap();
+    let progress = |_| ControlFlow::Continue(());
+    library.add_for(&ada, "plans.md", &parsed, progress).unwrap();
     library
 }
 
@@ -24,7 +22,7 @@ fn asked_by(user: &str, question: &str) -> AgentQuestion {
 
 #[tokio::test]
 async fn answers_to_others_are_those_without_the_private_document() {
-    let (with, without) = (Agent::lexical(with_plans()), Agent::lexical(birds()));
+    let (with, without) = (Agent::lexical(with_plans(birds())), Agent::lexical(birds()));
     let questions = [
         QUESTION,
         "How does the robin use falconberg at dawn?",
@@ -51,8 +49,8 @@ async fn answers_to_others_are_those_without_the_private_document() {
 }
 
 #[tokio::test]
-async fn a_conversation_of_others_goes_its_own_way() {
-    let (with, without) = (Agent::lexical(with_plans()), Agent::lexical(birds()));
+async fn a_conversation_takes_nothing_from_those_of_others() {
+    let (with, without) = (Agent::lexical(with_plans(birds())), Agent::lexical(birds()));
     for (before, question) in [
         ("When does the robin sing?", "and the takeover of falconberg?"),
         ("What is falconberg?", "When does it sing?"),
@@ -66,16 +64,9 @@ async fn a_conversation_of_others_goes_its_own_way() {
 }
 
 #[tokio::test]
-async fn a_user_who_finds_no_document_is_told_so() {
-    let library = library("plans.md", PLANS);
-    let id = library.list().remove(0).id;
-    library.remove(&id).unwrap();
-    let parsed = parse("plans.md", PLANS.as_bytes(), &ParseLimits::default()).unwrap();
-    let ada = DocumentOwner::new("ada");
-    library
-        .add_for(&ada, "plans.md", &parsed, |_| ControlFlow::Continue(()))
-        .unwrap();
-    let agent = Agent::lexical(library);
+async fn a_user_who_finds_no_document_gets_the_error_of_an_empty_library() {
+    let library = Library::in_memory(LibraryLimits::default()).unwrap();
+    let agent = Agent::lexical(with_plans(Arc::new(library)));
     let (sink, _turn) = Turn::builder().channel();
     let error = agent
         .answer(asked_by("eve", "falconberg?"), sink)

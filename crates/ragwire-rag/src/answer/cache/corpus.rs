@@ -66,10 +66,9 @@ impl Corpus for LibraryCorpus {
         _: Option<&'a [f32]>,
     ) -> Boxed<'a, bool> {
         let document_id = document_id.to_owned();
-        let wanted: HashSet<String> = self.library.all().terms(question).into_iter().collect();
+        let wanted: HashSet<String> = self.library.terms(question).into_iter().collect();
         let holds = move |library: &Library| -> Result<bool, LibraryError> {
             let passages = library.passages(&document_id)?.unwrap_or_default();
-            let library = library.all();
             Ok(passages.iter().any(|passage| {
                 let heading = passage.heading.as_deref().unwrap_or_default();
                 let mut stems = library

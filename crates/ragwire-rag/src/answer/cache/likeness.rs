@@ -72,11 +72,11 @@ impl Likeness {
                 };
                 (analyzer.terms(read), vector.filter(usable))
             }
-            Self::Words(library) => (library.all().terms(read), None),
+            Self::Words(library) => (library.terms(read), None),
         };
         let weights = match self {
             Self::Dense { .. } => vec![1.0; stems.len()],
-            Self::Words(library) => library.all().weights(&stems),
+            Self::Words(library) => library.weights(&stems),
         };
         let mut terms: Vec<(String, f32)> = Vec::new();
         for (stem, weight) in stems.into_iter().zip(weights) {

@@ -188,10 +188,9 @@ impl LibraryView<'_> {
                     .document_of(number)
                     .is_some_and(|held| filter.accepts(held))
             };
-            let passages = shared.passages_found_by(self.user());
             let found = shared
                 .lexicon
-                .search(connection, &terms, limit, (&finder, passages), accepted)?;
+                .search(connection, &terms, limit, &finder, accepted)?;
             let document = |found: &Match| shared.document_of(found.key).map(Arc::clone);
             Ok(found
                 .iter()

@@ -252,15 +252,16 @@ impl Lexicon {
     }
 
     /// Returns the best live passages for a query, best first, equal scores in the order of adding. How rare a
-    /// term is, is counted over the passages that a user finds, of which there are so many.
+    /// term is, is counted over the passages that a user finds.
     pub(super) fn search(
         &self,
         connection: &Connection,
         terms: &[QueryTerm],
         limit: usize,
-        (finder, passages): (&Finder<'_>, usize),
+        finder: &Finder<'_>,
         wanted: impl Fn(u64) -> bool,
     ) -> Result<Vec<Match>, LibraryError> {
+        let passages = finder.passages();
         let mut lookup = Lookup::new(connection)?;
         let mut scores: Vec<Vec<f32>> = self.segments.iter().map(Segment::scores).collect();
         // Of the tail, and of segments with large gaps.

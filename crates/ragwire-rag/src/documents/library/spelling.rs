@@ -90,51 +90,62 @@ impl LibraryView<'_> {
         }
     }
 
-    /// A stem is compared with a stem, and a short one keeps its letters: `paris` is not a mistake for
-    /// the stem `pars` of `parsing`.
     pub(super) fn correct(
         &self,
         connection: &rusqlite::Connection,
         shared: &Shared,
-        (form, stem): (&str, &str),
+        word: (&str, &str),
         certainty: Certainty,
     ) -> Result<Option<String>, LibraryError> {
-        let Some(most) = most_mistakes(form) else {
-            return Ok(None);
+        let terms = |start: &str| {
+            shared
+                .lexicon
+                .terms_with_prefix(connection, start, MAX_COMPARED_TERMS)
         };
-        let start: String = form.chars().take(RIGHT_LETTERS).collect();
-        let terms = shared
-            .lexicon
-            .terms_with_prefix(connection, &start, MAX_COMPARED_TERMS)?;
-        let near = near((form, stem), terms, most, certainty);
-        let terms: Vec<String> = near.keys().cloned().collect();
         let finder = shared.finder(self.user());
-        let with = shared.lexicon.texts_with(connection, &terms, &finder)?;
-        Ok(nearest(&near, terms.into_iter().zip(with)))
+        let with = |terms: &[String]| shared.lexicon.texts_with(connection, terms, &finder);
+        corrected(word, certainty, terms, with)
     }
 
     #[cfg(feature = "qdrant")]
     pub(super) fn correct_shared(
         &self,
         shelf: &SharedShelf,
-        (form, stem): (&str, &str),
+        word: (&str, &str),
         certainty: Certainty,
     ) -> Result<Option<String>, LibraryError> {
-        let Some(most) = most_mistakes(form) else {
-            return Ok(None);
+        let terms = |start: &str| {
+            let mut terms = shelf.similar(word.0)?;
+            terms.retain(|(term, _)| term.starts_with(start));
+            Ok(terms)
         };
-        let start: String = form.chars().take(RIGHT_LETTERS).collect();
-        let mut terms = shelf.similar(form)?;
-        terms.retain(|(term, _)| term.starts_with(&start));
-        let near = near((form, stem), terms, most, certainty);
-        let terms: Vec<String> = near.keys().cloned().collect();
-        let rarities = self.rarities(shelf, &terms)?;
         let passages = self.passages_found();
-        let with = rarities
-            .into_iter()
-            .map(|rarity| rarity.map_or(0, |rarity| texts_of(passages, rarity)));
-        Ok(nearest(&near, terms.into_iter().zip(with)))
+        let with = |terms: &[String]| {
+            let rarities = self.rarities(shelf, terms)?.into_iter();
+            let texts = rarities.map(|rarity| rarity.map_or(0, |rarity| texts_of(passages, rarity)));
+            Ok(texts.collect())
+        };
+        corrected(word, certainty, terms, with)
     }
+}
+
+/// Returns the term that a word means. `terms` finds those with its first letter, `texts_with` how many texts have each.
+/// A stem is compared with a stem, and a short one keeps its letters: `paris` is not a mistake for the stem `pars` of
+/// `parsing`.
+fn corrected(
+    (form, stem): (&str, &str),
+    certainty: Certainty,
+    terms: impl FnOnce(&str) -> Result<Vec<(String, Vec<String>)>, LibraryError>,
+    texts_with: impl FnOnce(&[String]) -> Result<Vec<usize>, LibraryError>,
+) -> Result<Option<String>, LibraryError> {
+    let Some(most) = most_mistakes(form) else {
+        return Ok(None);
+    };
+    let start: String = form.chars().take(RIGHT_LETTERS).collect();
+    let near = near((form, stem), terms(&start)?, most, certainty);
+    let terms: Vec<String> = near.keys().cloned().collect();
+    let with = texts_with(&terms)?;
+    Ok(nearest(&near, terms.into_iter().zip(with)))
 }
 
 /// Returns how many mistakes of a word are corrected, or `None` for one that is left as it is.

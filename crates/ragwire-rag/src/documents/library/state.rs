@@ -207,6 +207,11 @@ struct LookedUp {
 }
 
 impl Finder<'_> {
+    /// Returns the number of passages that the user finds.
+    pub(super) fn passages(&self) -> usize {
+        self.shared.passages_found_by(self.user)
+    }
+
     /// Returns whether the user finds all documents.
     pub(super) fn finds_all(&self) -> bool {
         self.user.is_none()

@@ -85,7 +85,7 @@ impl LibraryView<'_> {
                 let shared = self.read();
                 let finder = shared.finder(self.user);
                 let with = shared.lexicon.texts_with(connection, terms, &finder)?;
-                let passages = shared.passages_found_by(self.user);
+                let passages = finder.passages();
                 let weight = |with| rarity(passages, with);
                 Ok(with.into_iter().map(weight).collect())
             }),

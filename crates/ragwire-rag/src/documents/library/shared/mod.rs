@@ -328,9 +328,10 @@ impl Library {
     ) -> Result<Vec<(Match, Arc<Held>)>, LibraryError> {
         let selection = {
             let shared = self.read();
-            match shared.selects_all(filter) {
-                true => Selection::All,
-                false => Selection::of(&shared, |held| filter.accepts(held)),
+            if shared.selects_all(filter) {
+                Selection::All
+            } else {
+                Selection::of(&shared, |held| filter.accepts(held))
             }
         };
         if limit == 0 || selection == Selection::Only(Vec::new()) {

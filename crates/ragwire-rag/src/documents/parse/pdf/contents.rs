@@ -1,5 +1,7 @@
 //! Finds tables of contents in PDFs. They have the words of all headings and answer nothing.
 
+use std::ops::Range;
+
 use super::layout::Line;
 
 /// What a table of contents is called.
@@ -22,8 +24,6 @@ const TITLES: [&str; 14] = [
 /// The fewest lines of a table without leaders, and of the rest of one on its last page.
 const MIN_LINES: usize = 6;
 const MIN_LAST_LINES: usize = 2;
-/// The share of its lines that end with the number of a page, which is not smaller than the one before.
-const NUMBERED_SHARE: f64 = 0.6;
 /// The fewest dots of a leader before a number, and of one whose number is elsewhere.
 const LEADER_DOTS: usize = 4;
 const LONG_LEADER_DOTS: usize = 6;
@@ -39,34 +39,33 @@ impl Contents {
     /// Returns for each line of the next page whether it belongs to a table of contents.
     pub(super) fn find(&mut self, lines: &[&Line]) -> Vec<bool> {
         let mut found: Vec<bool> = lines.iter().map(|line| has_leader(&line.text)).collect();
-        let numbers: Vec<Option<u32>> = lines.iter().map(|line| page_number(&line.text)).collect();
         let titled = lines.iter().position(|line| is_title(&line.text));
-        let start = match titled {
-            Some(title) => title + 1,
-            None if self.was_on_page_before => 0,
-            None => lines.len(),
+        let list = match titled {
+            Some(title) => rising_from(lines, title + 1, MIN_LINES),
+            // Its rest is at the top of the page.
+            None if self.was_on_page_before => rising_from(lines, 0, MIN_LAST_LINES),
+            None => None,
         };
-        let (first, last) = (
-            numbers.iter().skip(start).position(Option::is_some),
-            numbers.iter().rposition(Option::is_some),
-        );
-        self.was_on_page_before = found.iter().any(|found| *found);
-        if let (Some(first), Some(last)) = (first.map(|first| first + start), last) {
-            let listed: Vec<u32> = numbers[first..=last].iter().flatten().copied().collect();
-            let rising = 1 + listed.windows(2).filter(|pair| pair[0] <= pair[1]).count();
-            let least = if titled.is_some() {
-                MIN_LINES
-            } else {
-                MIN_LAST_LINES
-            };
-            let is_list = rising >= least && rising as f64 >= (last + 1 - first) as f64 * NUMBERED_SHARE;
-            if is_list {
-                found[first..=last].fill(true);
-                self.was_on_page_before = true;
-            }
+        if let Some(list) = list {
+            found[list].fill(true);
         }
+        self.was_on_page_before = found.iter().any(|found| *found);
         found
     }
+}
+
+/// Returns the lines from `start` on that end with the numbers of pages, none smaller than the one before, if so many do.
+/// A heading of two lines has its number on the second.
+fn rising_from(lines: &[&Line], start: usize, least: usize) -> Option<Range<usize>> {
+    let (mut end, mut last, mut count) = (start, 0, 0);
+    for (at, line) in lines.iter().enumerate().skip(start) {
+        match page_number(&line.text) {
+            Some(number) if number >= last => (end, last, count) = (at + 1, number, count + 1),
+            None if at <= end => {}
+            Some(_) | None => break,
+        }
+    }
+    (count >= least).then_some(start..end)
 }
 
 fn is_title(text: &str) -> bool {
@@ -92,7 +91,7 @@ fn has_leader(text: &str) -> bool {
     } else {
         LEADER_DOTS
     };
-    text.len() - end.len() <= 6 && dots >= least
+    text.len() - end.len() <= 6 && dots >= least && end.contains(char::is_alphabetic)
 }
 
 /// Returns the number at the end of a line of letters.
@@ -135,6 +134,8 @@ mod tests {
             ("and so on ... 3", false),
             ("A sentence. 3", false),
             ("Wait....", false),
+            // The progress of a program.
+            ("..........", false),
             ("a list 1, 2, ..., n", false),
         ] {
             assert_eq!(found(&mut Contents::default(), &[line]), [wanted], "{line}");
@@ -170,6 +171,16 @@ mod tests {
         let text = ["A robin is a bird.", "It sings in 3", "of 4 seasons."];
         assert_eq!(found(&mut contents, &text), [false; 3]);
         assert_eq!(found(&mut contents, &next), [false; 6]);
+        // Text below a table of contents stays, whatever its lines end with.
+        let text = [
+            "A robin sings at 5",
+            "until it is 6",
+            "o'clock, and then",
+            "it stops until 2014",
+        ];
+        let with_text = [&lines[..], &text].concat();
+        let stays = [&wanted[..], &[false; 4]].concat();
+        assert_eq!(found(&mut Contents::default(), &with_text), stays);
         let table = ["Robins 3", "Owls 1", "Carps 9", "Pikes 2", "Wrens 30", "Crows 4"];
         assert_eq!(found(&mut Contents::default(), &table), [false; 6]);
     }

@@ -23,7 +23,7 @@ const GLYPHS: [(char, &str); 17] = [
     ('˚', "ffi"),
     ('˜', "ffl"),
 ];
-/// Letters that an accent of these belongs to, where it is no ligature: `Erd˝os`, `˚Angström`, `Jo˜ao`.
+/// Letters that an accent of these belongs to, instead of being a ligature: `Erd˝os`, `˚Angström`, `Jo˜ao`.
 const ACCENTED: [(char, &str); 4] = [('˙', "zZI"), ('˝', "oOuU"), ('˚', "aAuU"), ('˜', "nNaAoO")];
 /// Accents that old fonts show before their letter, with the mark that follows it in Unicode. The grave accent is left
 /// out, because it is a quotation mark in code.

@@ -113,7 +113,7 @@ pub(super) fn lay_out(pages: &[Page], limits: &ParseLimits) -> Result<Parsed, Pa
             } else {
                 let has_ended = writer.paragraph_has_ended();
                 let continues_page =
-                    before.is_none() && has_ended == Some(false) && continues(full_line, line);
+                    before.is_none() && has_ended == Some(false) && continues_on_next_page(full_line, line);
                 if !continues_page && !style.continues(before, line, fall, has_ended) {
                     writer.close()?;
                 }
@@ -284,7 +284,7 @@ impl Style {
 }
 
 /// Returns whether the first line of a page continues the full line with which the page before ends.
-fn continues(full_line: Option<&Line>, line: &Line) -> bool {
+fn continues_on_next_page(full_line: Option<&Line>, line: &Line) -> bool {
     full_line.is_some_and(|before| {
         let is_same_size = (before.size - line.size).abs() < before.size * 0.15;
         is_same_size && line.x < before.x + before.size
