@@ -25,7 +25,7 @@ impl ToolSpec {
     }
 
     /// Marks the tool as one that finds relations: the lexical judge chooses it once for questions
-    /// that relate things ([`lexical::relates`]), and never for others.
+    /// that relate things ([`relates`](super::lexical::relates)), and never for others.
     #[must_use]
     pub fn relating(mut self) -> Self {
         self.relates = true;
