@@ -33,8 +33,10 @@ pub(crate) struct Notices {
 
 impl Notices {
     /// Those of every language.
-    pub(crate) const ALL: [&Self; 20] = [
+    pub(crate) const ALL: [&Self; 26] = [
         &ARABIC,
+        &CATALAN,
+        &CZECH,
         &DANISH,
         &DUTCH,
         &ENGLISH,
@@ -42,15 +44,19 @@ impl Notices {
         &FRENCH,
         &GERMAN,
         &GREEK,
+        &HINDI,
         &HUNGARIAN,
+        &INDONESIAN,
         &ITALIAN,
         &NORWEGIAN,
+        &POLISH,
         &PORTUGUESE,
         &ROMANIAN,
         &RUSSIAN,
         &SPANISH,
         &SWEDISH,
         &TURKISH,
+        &UKRAINIAN,
         &CHINESE,
         &JAPANESE,
         &KOREAN,
@@ -138,6 +144,8 @@ fn in_script(question: &str) -> Option<&'static Notices> {
 fn in_language(language: Language) -> &'static Notices {
     match language {
         Language::Arabic => &ARABIC,
+        Language::Catalan => &CATALAN,
+        Language::Czech => &CZECH,
         Language::Danish => &DANISH,
         Language::Dutch => &DUTCH,
         Language::English => &ENGLISH,
@@ -145,15 +153,19 @@ fn in_language(language: Language) -> &'static Notices {
         Language::French => &FRENCH,
         Language::German => &GERMAN,
         Language::Greek => &GREEK,
+        Language::Hindi => &HINDI,
         Language::Hungarian => &HUNGARIAN,
+        Language::Indonesian => &INDONESIAN,
         Language::Italian => &ITALIAN,
         Language::Norwegian => &NORWEGIAN,
+        Language::Polish => &POLISH,
         Language::Portuguese => &PORTUGUESE,
         Language::Romanian => &ROMANIAN,
         Language::Russian => &RUSSIAN,
         Language::Spanish => &SPANISH,
         Language::Swedish => &SWEDISH,
         Language::Turkish => &TURKISH,
+        Language::Ukrainian => &UKRAINIAN,
     }
 }
 
@@ -375,6 +387,84 @@ const TURKISH: Notices = Notices {
     not_answered: "Belgeler şunu yanıtlamıyor: {}.",
     title: "Başlık: {}.",
     quotes: ["“", "”"],
+    comma: ", ",
+};
+
+const CATALAN: Notices = Notices {
+    no_answer: "Els documents no responen aquesta pregunta.",
+    other_language: "Cap no és en català.",
+    no_documents: "Encara no hi ha documents a partir dels quals respondre.",
+    not_directly: "Els documents no ho responen directament.",
+    closest: "Passatges més propers:",
+    not_mentioned: "Els documents no esmenten {}.",
+    not_answered: "Els documents no responen {}.",
+    title: "El títol és {}.",
+    quotes: ["«", "»"],
+    comma: ", ",
+};
+
+const CZECH: Notices = Notices {
+    no_answer: "Dokumenty na tuto otázku neodpovídají.",
+    other_language: "Žádný z nich není v češtině.",
+    no_documents: "Zatím nejsou žádné dokumenty, ze kterých by se dalo odpovědět.",
+    not_directly: "Dokumenty na to neodpovídají přímo.",
+    closest: "Nejbližší pasáže:",
+    not_mentioned: "Dokumenty nezmiňují {}.",
+    not_answered: "Dokumenty neodpovídají na {}.",
+    title: "Název je {}.",
+    quotes: ["„", "“"],
+    comma: ", ",
+};
+
+const HINDI: Notices = Notices {
+    no_answer: "दस्तावेज़ों में इस प्रश्न का उत्तर नहीं है।",
+    other_language: "इनमें से कोई हिन्दी में नहीं है।",
+    no_documents: "अभी कोई दस्तावेज़ नहीं है जिससे उत्तर दिया जा सके।",
+    not_directly: "दस्तावेज़ों में इसका सीधा उत्तर नहीं है।",
+    closest: "सबसे निकट के अंश:",
+    not_mentioned: "दस्तावेज़ों में {} का उल्लेख नहीं है।",
+    not_answered: "दस्तावेज़ों में {} का उत्तर नहीं है।",
+    title: "शीर्षक {} है।",
+    quotes: ["“", "”"],
+    comma: ", ",
+};
+
+const INDONESIAN: Notices = Notices {
+    no_answer: "Dokumen-dokumen ini tidak menjawab pertanyaan tersebut.",
+    other_language: "Tidak ada yang berbahasa Indonesia.",
+    no_documents: "Belum ada dokumen yang dapat dipakai untuk menjawab.",
+    not_directly: "Dokumen-dokumen ini tidak menjawabnya secara langsung.",
+    closest: "Bagian yang paling mendekati:",
+    not_mentioned: "Dokumen-dokumen ini tidak menyebut {}.",
+    not_answered: "Dokumen-dokumen ini tidak menjawab {}.",
+    title: "Judulnya {}.",
+    quotes: ["“", "”"],
+    comma: ", ",
+};
+
+const POLISH: Notices = Notices {
+    no_answer: "Dokumenty nie odpowiadają na to pytanie.",
+    other_language: "Żaden z nich nie jest po polsku.",
+    no_documents: "Nie ma jeszcze dokumentów, z których można odpowiedzieć.",
+    not_directly: "Dokumenty nie odpowiadają na to wprost.",
+    closest: "Najbliższe fragmenty:",
+    not_mentioned: "Dokumenty nie wspominają o {}.",
+    not_answered: "Dokumenty nie odpowiadają na {}.",
+    title: "Tytuł to {}.",
+    quotes: ["„", "”"],
+    comma: ", ",
+};
+
+const UKRAINIAN: Notices = Notices {
+    no_answer: "Документи не відповідають на це запитання.",
+    other_language: "Серед них немає жодного українською.",
+    no_documents: "Документів, за якими можна відповісти, ще немає.",
+    not_directly: "Документи не дають на це прямої відповіді.",
+    closest: "Найближчі фрагменти:",
+    not_mentioned: "У документах не згадується {}.",
+    not_answered: "Документи не відповідають на {}.",
+    title: "Назва: {}.",
+    quotes: ["«", "»"],
     comma: ", ",
 };
 

@@ -108,6 +108,46 @@ const TURKISH: &str = "nasıl ne zaman neden niçin niye hangi hangisi nerede ne
     anlamı bulmak bulabilirim liste adı denir almak alabilirim yapmak yapılır yaparım tür türleri çeşit belge belgeler \
     metin tanım tanımı özet sık olur bilgi çalışır fark farkı çok kadar";
 
+const CATALAN: &str = "com quan per què perquè quant quanta quants quantes quin quina quins quines on qui què puc pot poden podem \
+    cal he hem hi ha haver faig fer fa fem serveix serveixen usar usa utilitzar utilitza explica explicar descriu descriure dona \
+    mostra mostrar sisplau significa signifiquen vol dir trobar trobo llista nom diu obtenir obtinc existeix existeixen tipus \
+    mena document documents text definició resum sovint passa informació funciona diferència";
+
+const CZECH: &str = "jak jaký jaká jaké jací jakého jakou jakým jakých co čeho čemu čím kdo koho kde kam odkud kudy kdy proč nač kolik \
+    který která které kterou kterého kterým lze jde jdou dá dají mohu můžu můžeš může můžou můžeme můžete můžete mám máme musím \
+    musí potřebuji potřebuju potřebuje chci chceme chtěl chtěla bych existuje existují použít používat používá používají udělat \
+    dělat dělá dělám fungovat funguje fungují znamená znamenají význam definice vysvětli vysvětlete popiš popište řekni ukaž \
+    prosím najít najdu najde nalézt nachází nacházejí získat získám dostat dostanu seznam jméno název jmenuje druh druhy typ typy \
+    způsob způsoby slouží dokument dokumenty dokumentu dokumentech text textu shrnutí přehled často stane děje informace rozdíl \
+    rozdíly možné možno možnost vlastně nějak někde něco třeba všechny všechno";
+
+const HINDI: &str = "क्या कब क्यों कहाँ कहां कैसे कैसा कैसी कौन कौनसा कौनसी किस किसे किसने कितना कितने कितनी सकता सकते सकती सकूँ \
+    चाहिए होता होती होते करें करना करूँ करूं करूँगा बताएं बताइए बताओ समझाओ समझाएं वर्णन दिखाओ दिखाएं कृपया मतलब अर्थ परिभाषा \
+    सूची नाम प्रकार तरीका तरीके उपयोग इस्तेमाल प्रयोग दस्तावेज़ दस्तावेज पाठ सारांश अक्सर जानकारी अंतर फर्क मिलेगा मिलता मिलती";
+
+const INDONESIAN: &str = "apa apakah bagaimana gimana gmn bgmn kapan kenapa mengapa knp dimana mana siapa berapa yang yg utk untuk dgn dengan \
+    dari dr di ke pada bisa bs dapat dpt boleh harus perlu mau ingin cara caranya supaya agar biar gak nggak enggak ga tidak tdk \
+    bukan ada adalah itu ini kalo kalau jika saya aku gue kita pake pakai memakai gunakan menggunakan digunakan buat membuat bikin \
+    jelaskan sebutkan tunjukkan tolong mohon artinya arti maksud maksudnya definisi temukan menemukan cari daftar nama jenis macam \
+    tipe fungsi fungsinya gunanya kegunaan dokumen teks ringkasan sering terjadi informasi perbedaan bedanya beda lewat sih ya dong";
+
+const POLISH: &str = "jak jaki jaka jakie jacy jakiego jaką jakim jakich co czego czemu czym kto kogo gdzie dokąd skąd kiedy dlaczego czemu po \
+    ile ilu który która które którą którego którym czy można mogę możesz może możemy mogą da się trzeba należy powinienem muszę \
+    musi chcę chciałbym chciałabym potrzebuję istnieje istnieją są jest mam masz używać używa użyć użycie korzystać zrobić robić \
+    robi działa działają działać oznacza oznaczają znaczy znaczenie definicja wyjaśnij opisz powiedz pokaż proszę znaleźć znajdę \
+    znajduje znajdują uzyskać dostać lista nazwa nazywa rodzaj rodzaje typ typy sposób sposoby służy służą dokument dokumenty \
+    dokumentu dokumentach tekst tekstu podsumowanie przegląd często dzieje informacje różnica różnice różni różnią jakiś jakoś \
+    gdzieś coś wszystkie wszystko właściwie";
+
+const UKRAINIAN: &str = "як який яка яке які якого якої яку яким якій яких що чого чому чим хто кого кому де куди звідки коли навіщо скільки \
+    чи можна можу може можете можемо можуть треба потрібно потрібен потрібна потрібні слід варто є бути буде немає маю має мають \
+    мені ви ти ми я він вона вони це цей ця ці те той така такий таке такі мій моя моє мої свій своя своє свої їх його її для від \
+    до з зі із у в на по при про та і й але або якщо щоб тому також ще вже так ні не використовувати використовується \
+    використати робити зробити роблю працює працюють працювати означає значить визначення поясни поясніть опиши опишіть розкажи \
+    покажи покажіть скажіть назви перелічи будь ласка знайти знайду дізнатися дізнатись отримати отримаю отримує список назва \
+    називається називаються вид види тип типи спосіб способи різниця відрізняється відрізняються документ документи документах \
+    текст інформація інформацію існує існують відбувається часто знаходиться знаходяться хочу хотів хотіла взагалі саме";
+
 /// Chinese words as a dictionary cuts them, in both scripts.
 const CHINESE: &str = "什么 什麼 怎么 怎麼 怎样 怎樣 怎么样 怎麼樣 如何 为什么 為什麼 为何 為何 为啥 是啥 干什么 干啥 哪里 哪裡 \
     哪儿 哪个 哪個 哪些 哪一 几个 幾個 多少 多久 多长 多大 多高 谁 誰 是谁 是誰 请问 請問 请教 告诉 告訴 是不是 有没有 有沒有 能不能 \
@@ -156,21 +196,27 @@ fn words(language: Language) -> &'static str {
     match language {
         Language::English => ENGLISH,
         Language::Arabic => ARABIC,
+        Language::Catalan => CATALAN,
+        Language::Czech => CZECH,
         Language::Danish => DANISH,
         Language::Dutch => DUTCH,
         Language::Finnish => FINNISH,
         Language::French => FRENCH,
         Language::German => GERMAN,
         Language::Greek => GREEK,
+        Language::Hindi => HINDI,
         Language::Hungarian => HUNGARIAN,
+        Language::Indonesian => INDONESIAN,
         Language::Italian => ITALIAN,
         Language::Norwegian => NORWEGIAN,
+        Language::Polish => POLISH,
         Language::Portuguese => PORTUGUESE,
         Language::Romanian => ROMANIAN,
         Language::Russian => RUSSIAN,
         Language::Spanish => SPANISH,
         Language::Swedish => SWEDISH,
         Language::Turkish => TURKISH,
+        Language::Ukrainian => UKRAINIAN,
     }
 }
 

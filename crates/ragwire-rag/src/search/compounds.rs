@@ -19,16 +19,22 @@ pub(crate) fn links(language: Language) -> Option<&'static [&'static str]> {
         Language::Danish | Language::Norwegian | Language::Swedish => Some(&["s", "e"]),
         Language::English
         | Language::Arabic
+        | Language::Catalan
+        | Language::Czech
         | Language::Finnish
         | Language::French
         | Language::Greek
+        | Language::Hindi
         | Language::Hungarian
+        | Language::Indonesian
         | Language::Italian
+        | Language::Polish
         | Language::Portuguese
         | Language::Romanian
         | Language::Russian
         | Language::Spanish
-        | Language::Turkish => None,
+        | Language::Turkish
+        | Language::Ukrainian => None,
     }
 }
 

@@ -208,15 +208,21 @@ fn words_of(language: Language) -> Option<&'static Words> {
         Language::Portuguese => Some(&PORTUGUESE),
         Language::Dutch => Some(&DUTCH),
         Language::Arabic
+        | Language::Catalan
+        | Language::Czech
         | Language::Danish
         | Language::Finnish
         | Language::Greek
+        | Language::Hindi
         | Language::Hungarian
+        | Language::Indonesian
         | Language::Norwegian
+        | Language::Polish
         | Language::Romanian
         | Language::Russian
         | Language::Swedish
-        | Language::Turkish => None,
+        | Language::Turkish
+        | Language::Ukrainian => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The languages whose words are stemmed.
 
-use rust_stemmers::Algorithm;
+use frostem::{Algorithm, Stemmer};
 
 /// A language with a stemmer and a list of stop words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -8,43 +8,55 @@ pub(crate) enum Language {
     #[default]
     English,
     Arabic,
+    Catalan,
+    Czech,
     Danish,
     Dutch,
     Finnish,
     French,
     German,
     Greek,
+    Hindi,
     Hungarian,
+    Indonesian,
     Italian,
     Norwegian,
+    Polish,
     Portuguese,
     Romanian,
     Russian,
     Spanish,
     Swedish,
     Turkish,
+    Ukrainian,
 }
 
 impl Language {
     /// All languages, in the order of their discriminants.
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 23] = [
         Self::English,
         Self::Arabic,
+        Self::Catalan,
+        Self::Czech,
         Self::Danish,
         Self::Dutch,
         Self::Finnish,
         Self::French,
         Self::German,
         Self::Greek,
+        Self::Hindi,
         Self::Hungarian,
+        Self::Indonesian,
         Self::Italian,
         Self::Norwegian,
+        Self::Polish,
         Self::Portuguese,
         Self::Romanian,
         Self::Russian,
         Self::Spanish,
         Self::Swedish,
         Self::Turkish,
+        Self::Ukrainian,
     ];
 
     /// Returns the code of ISO 639-1.
@@ -52,21 +64,27 @@ impl Language {
         match self {
             Self::English => "en",
             Self::Arabic => "ar",
+            Self::Catalan => "ca",
+            Self::Czech => "cs",
             Self::Danish => "da",
             Self::Dutch => "nl",
             Self::Finnish => "fi",
             Self::French => "fr",
             Self::German => "de",
             Self::Greek => "el",
+            Self::Hindi => "hi",
             Self::Hungarian => "hu",
+            Self::Indonesian => "id",
             Self::Italian => "it",
             Self::Norwegian => "no",
+            Self::Polish => "pl",
             Self::Portuguese => "pt",
             Self::Romanian => "ro",
             Self::Russian => "ru",
             Self::Spanish => "es",
             Self::Swedish => "sv",
             Self::Turkish => "tr",
+            Self::Ukrainian => "uk",
         }
     }
 
@@ -80,25 +98,31 @@ impl Language {
         1 << self as u32
     }
 
-    pub(super) fn algorithm(self) -> Algorithm {
-        match self {
+    pub(super) fn stemmer(self) -> Stemmer {
+        Stemmer::new(match self {
             Self::English => Algorithm::English,
             Self::Arabic => Algorithm::Arabic,
+            Self::Catalan => Algorithm::Catalan,
+            Self::Czech => Algorithm::Czech,
             Self::Danish => Algorithm::Danish,
             Self::Dutch => Algorithm::Dutch,
             Self::Finnish => Algorithm::Finnish,
             Self::French => Algorithm::French,
             Self::German => Algorithm::German,
             Self::Greek => Algorithm::Greek,
+            Self::Hindi => Algorithm::Hindi,
             Self::Hungarian => Algorithm::Hungarian,
+            Self::Indonesian => Algorithm::Indonesian,
             Self::Italian => Algorithm::Italian,
             Self::Norwegian => Algorithm::Norwegian,
+            Self::Polish => Algorithm::Polish,
             Self::Portuguese => Algorithm::Portuguese,
             Self::Romanian => Algorithm::Romanian,
             Self::Russian => Algorithm::Russian,
             Self::Spanish => Algorithm::Spanish,
             Self::Swedish => Algorithm::Swedish,
             Self::Turkish => Algorithm::Turkish,
-        }
+            Self::Ukrainian => Algorithm::Ukrainian,
+        })
     }
 }

@@ -25,7 +25,7 @@ use paired::Cutter;
 
 /// Incremented whenever the same text gives other terms than before, so that an index on disk can
 /// detect that it is out of date.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 /// Longer words are cut off: they are data, which is not typed into a search.
 const MAX_TERM_BYTES: usize = 64;
 /// How many words of a text decide its language.
@@ -62,7 +62,6 @@ impl Token {
 pub(crate) struct Analyzer {
     /// The languages that have a word as a stop word, as bits.
     stop_words: HashMap<&'static str, u32>,
-    stemmers: Vec<rust_stemmers::Stemmer>,
     cutter: Cutter,
 }
 
@@ -80,10 +79,8 @@ impl Default for Analyzer {
                 *stop_words.entry(*word).or_default() |= language.bit();
             }
         }
-        let stemmer = |language: &Language| rust_stemmers::Stemmer::create(language.algorithm());
         Self {
             stop_words,
-            stemmers: Language::ALL.iter().map(stemmer).collect(),
             cutter: Cutter::default(),
         }
     }
@@ -193,7 +190,7 @@ impl Analyzer {
         let lower = word.to_lowercase();
         tokens.push(Token {
             // Stemmed, because the same identifier is often typed without its capitals.
-            term: fold(&self.stemmers[language as usize].stem(&lower)),
+            term: fold(&language.stemmer().stem(&lower)),
             form: fold(&lower),
             is_part: false,
         });
@@ -218,7 +215,7 @@ impl Analyzer {
             Language::English => irregular::base(lower),
             _ => lower,
         };
-        let stem = self.stemmers[language as usize].stem(base);
+        let stem = language.stemmer().stem(base);
         let term = fold(&stem);
         (!term.is_empty()).then(|| Token {
             term,
