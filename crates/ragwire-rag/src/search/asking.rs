@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-use crate::search::analyzer::{Language, fold};
+use crate::search::analyzer::{Language, accents, fold};
 
 const ENGLISH: &str = "many much use used uses using tell explain describe give show please know mean means \
     could would find list name get got say says said us reach happen happens kind type long often documents \
@@ -116,7 +116,7 @@ const CATALAN: &str = "com quan per què perquè quant quanta quants quantes qui
 const CZECH: &str = "jak jaký jaká jaké jací jakého jakou jakým jakých co čeho čemu čím kdo koho kde kam odkud kudy kdy proč nač kolik \
     který která které kterou kterého kterým lze jde jdou dá dají mohu můžu můžeš může můžou můžeme můžete můžete mám máme musím \
     musí potřebuji potřebuju potřebuje chci chceme chtěl chtěla bych existuje existují použít používat používá používají udělat \
-    dělat dělá dělám fungovat funguje fungují znamená znamenají význam definice vysvětli vysvětlete popiš popište řekni ukaž \
+    dělat dělá dělám fungovat funguje fungují znamená znamenají význam definice aby abych abys abychom abyste vysvětli vysvětlete popiš popište řekni ukaž \
     prosím najít najdu najde nalézt nachází nacházejí získat získám dostat dostanu seznam jméno název jmenuje druh druhy typ typy \
     způsob způsoby slouží dokument dokumenty dokumentu dokumentech text textu shrnutí přehled často stane děje informace rozdíl \
     rozdíly možné možno možnost vlastně nějak někde něco třeba všechny všechno";
@@ -137,7 +137,7 @@ const POLISH: &str = "jak jaki jaka jakie jacy jakiego jaką jakim jakich co cze
     robi działa działają działać oznacza oznaczają znaczy znaczenie definicja wyjaśnij opisz powiedz pokaż proszę znaleźć znajdę \
     znajduje znajdują uzyskać dostać lista nazwa nazywa rodzaj rodzaje typ typy sposób sposoby służy służą dokument dokumenty \
     dokumentu dokumentach tekst tekstu podsumowanie przegląd często dzieje informacje różnica różnice różni różnią jakiś jakoś \
-    gdzieś coś wszystkie wszystko właściwie";
+    gdzieś coś żeby żebym aby wszystkie wszystko właściwie";
 
 const UKRAINIAN: &str = "як який яка яке які якого якої яку яким якій яких що чого чому чим хто кого кому де куди звідки коли навіщо скільки \
     чи можна можу може можете можемо можуть треба потрібно потрібен потрібна потрібні слід варто є бути буде немає маю має мають \
@@ -169,26 +169,38 @@ const JAPANESE: &str = "何 何が 何を 何で 何の 何か 何個 何番 何
     書き方 見方 入れ方 作り方 一覧 種類 違い 違う 理由 原因 意味 説明 場合 時 必要 可能 使う 使っ 使い 使え 使える 使われ 行う 行い \
     言う 言い 出来 出来る 良い 良く 自分 全部 全て 普通 最初 場所 具体 簡単 詳しく 概要 要約 文書 ドキュメント 立ち 立てる 困る";
 
+/// Korean words without their particles.
+const KOREAN: &str = "무엇 무엇인 무엇인지 뭐 뭐라고 뭐야 뭐죠 뭐예요 뭐에요 뭐가 뭔가 뭔가요 뭔지 뭘 먼가요 어디 어디에 어디에요 어디서 어디죠 어떤 어느 \
+    어떻게 어떡해 어케 언제 누가 누구 얼마 얼마나 몇 며칠 왜 왜요 무슨 무슨뜻 여기 여기서 여기서는 거기 저기 이거 그거 이것 그것 있나 있나요 있어 \
+    있어요 있는 있는지 있을까 있을까요 있습니까 있죠 없나 없나요 없어요 없는 되나 되나요 되요 돼요 되죠 되는 되는지 될까 될까요 됩니까 \
+    하나요 하는 하는지 하는데 하는법 하고 하게 하면 하려면 하려고 하죠 해요 해야 해야하 할까요 할수 합니까 싶음 싶어 싶어요 싶은데 싶은 싶다 \
+    싶습니 알려 알려줘 알려주세요 알려주 가르쳐 보여줘 주세요 바랍니다 방법 법좀 이유 이유가 좀 그냥 혹시 근데 그런데 제가 \
+    나는 저는 우리 때 때문에 경우 통해 대해 대한 관한 관련 의미 뜻";
+
+/// Korean words of one syllable that have no meaning of their own in a question.
+const KOREAN_PARTICLES: &str = "이그저수것거때좀함법안못더다꼭등및나내네";
+
 /// Pairs of characters, and single ones, that Korean questions are asked with.
 pub(crate) const KOREAN_PAIRS: [&str; 15] = [
     "무엇", "엇인", "언제", "어디", "누가", "어떻", "떻게", "왜", "인가", "니까", "나요", "은가", "까요",
     "입니", "습니",
 ];
 
-/// Returns whether a Chinese or Japanese word only says that something is asked.
+/// Returns whether a Chinese, Japanese or Korean word only says that something is asked.
 pub(crate) fn is_asked_with_characters(word: &str) -> bool {
     static WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| {
         CHINESE
             .split_whitespace()
             .chain(JAPANESE.split_whitespace())
+            .chain(KOREAN.split_whitespace())
             .collect()
     });
     WORDS.contains(word)
 }
 
-/// Returns whether a Chinese character has no meaning of its own in a question.
+/// Returns whether a Chinese character or a Korean syllable has no meaning of its own in a question.
 pub(crate) fn is_particle(letter: &str) -> bool {
-    CHINESE_PARTICLES.contains(letter)
+    CHINESE_PARTICLES.contains(letter) || KOREAN_PARTICLES.contains(letter)
 }
 
 /// Returns the words of a language, separated by spaces.
@@ -225,24 +237,20 @@ pub(crate) fn only_asks(word: &str, language: Language) -> bool {
     languages_asking_with(word) & language.bit() != 0
 }
 
-/// Languages whose accents are often not typed: `cuanto`, `perche`.
-const ACCENTS_LEFT_OUT: [Language; 4] = [
-    Language::French,
-    Language::Italian,
-    Language::Portuguese,
-    Language::Spanish,
-];
-
 /// Returns the languages in which a word in lower case only says that something is asked, as bits.
 pub(crate) fn languages_asking_with(word: &str) -> u32 {
     static LANGUAGES: LazyLock<HashMap<String, u32>> = LazyLock::new(|| {
         let mut languages = HashMap::new();
         for language in Language::ALL {
-            for word in words(language).split_whitespace() {
-                *languages.entry(word.to_owned()).or_default() |= language.bit();
-                if ACCENTS_LEFT_OUT.contains(&language) {
-                    *languages.entry(fold(word)).or_default() |= language.bit();
-                }
+            let asking = words(language).split_whitespace();
+            // `cuanto`, `perche`, `zeby`.
+            let typed = accents::are_left_out_in(language).then(|| {
+                let stop_words = stop_words::get(language.code()).iter().copied();
+                let words = asking.clone().chain(stop_words.filter(|word| !word.is_ascii()));
+                words.map(fold)
+            });
+            for word in asking.map(str::to_owned).chain(typed.into_iter().flatten()) {
+                *languages.entry(word).or_default() |= language.bit();
             }
         }
         languages

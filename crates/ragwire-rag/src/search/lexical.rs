@@ -149,6 +149,13 @@ pub(crate) fn query_terms(analyzer: &Analyzer, query: &str, languages: &[Languag
             }
         }
     }
+    for term in &mut terms {
+        for stem in analyzer.accented_stems(query, &term.form, first) {
+            if !term.spellings.contains(&stem) {
+                term.spellings.push(stem);
+            }
+        }
+    }
     for language in languages.iter().skip(1) {
         for token in analyzer.tokens(query, *language) {
             let same = |term: &&mut QueryTerm| term.form == token.form;

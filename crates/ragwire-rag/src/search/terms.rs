@@ -124,7 +124,11 @@ pub(crate) fn question_terms(library: LibraryView<'_>, question: &str) -> Vec<Te
                 .unwrap_or_default()
                 .iter()
                 .filter_map(|language| library.terms_in(word, *language).into_iter().next());
-            let others = others.filter(|other| !stems.contains(other)).collect();
+            let accented = library.accented_stems(question, word, first);
+            let others = others
+                .chain(accented)
+                .filter(|other| !stems.contains(other))
+                .collect();
             (run, stems, others)
         })
         .collect();

@@ -126,6 +126,11 @@ impl Library {
     pub(crate) fn asked_pairs<'a>(&self, run: &'a str) -> Vec<AskedPair<'a>> {
         self.analyzer.asked_pairs(run)
     }
+
+    /// Returns the stems of a word of a question if its accents were left out.
+    pub(crate) fn accented_stems(&self, question: &str, word: &str, language: Language) -> Vec<String> {
+        self.analyzer.accented_stems(question, word, language)
+    }
 }
 
 impl LibraryView<'_> {

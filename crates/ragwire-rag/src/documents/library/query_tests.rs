@@ -121,6 +121,55 @@ fn a_question_without_stop_words_has_the_language_of_its_words() {
 }
 
 #[test]
+fn a_question_is_in_a_language_of_the_library_rather_than_in_one_with_the_same_words() {
+    let polish =
+        "Aby wstawić numery stron, należy wybrać polecenie z menu. Jest ono na pasku, który można przenieść.";
+    let library = library(&[("pl.md", polish)]);
+    let language = |question| library.all().language_of_question(question);
+    // `jak`, `na`, `a` and `byla` are Czech too.
+    assert_eq!(
+        language("jak na nowo ustawic, a reszta zeby byla"),
+        Language::Polish
+    );
+    assert_eq!(language("how do I insert a page number"), Language::English);
+}
+
+#[test]
+fn accents_that_are_not_typed_do_not_matter() {
+    let library = library(&[
+        (
+            "es.md",
+            "La configuración se guarda en un archivo, y no hay que cambiarla después de la instalación.",
+        ),
+        (
+            "pl.md",
+            "Aby wstawić numery stron, należy wybrać stronę w menu. Jest ono na pasku.",
+        ),
+        (
+            "pt.md",
+            "A instalação do programa não é difícil, mas a versão antiga tem de ser removida antes.",
+        ),
+    ]);
+    for (question, wanted) in [
+        ("donde se guarda la configuracion", "es.md"),
+        ("jak wstawic numer na strone", "pl.md"),
+        ("como e a instalacao da versao antiga", "pt.md"),
+    ] {
+        assert_eq!(
+            names(&library, question).first().map(String::as_str),
+            Some(wanted),
+            "{question}"
+        );
+        let terms = crate::search::terms::question_terms(library.all(), question);
+        let unknown: Vec<_> = terms
+            .iter()
+            .filter(|term| !term.known && !term.is_question_word)
+            .collect();
+        assert!(unknown.is_empty(), "{question}: {unknown:?}");
+    }
+}
+
+#[test]
 fn other_spellings_and_abbreviations_are_the_same_word() {
     let library = library(&[
         ("a.md", "A photo is saved as jpeg."),

@@ -97,17 +97,13 @@ pub(super) fn read(
 
 /// Returns the part of a page that its author calls the main one.
 fn main_part(page: &Html) -> Option<NodeId> {
-    let is_main = |node: &Node| match node {
+    let is_main = |node: &NodeRef<'_, Node>| match node.value() {
         Node::Element(element) => {
-            !is_skipped(element) && (element.name() == "main" || element.attr("role") == Some("main"))
+            !is_skipped(node, element) && (element.name() == "main" || element.attr("role") == Some("main"))
         }
         _ => false,
     };
-    let main = page
-        .tree
-        .root()
-        .descendants()
-        .find(|node| is_main(node.value()))?;
+    let main = page.tree.root().descendants().find(is_main)?;
     let texts = main.descendants().filter_map(|node| match node.value() {
         Node::Text(text) => Some(text.trim().len()),
         _ => None,
@@ -196,7 +192,7 @@ impl Reader {
             Node::Element(element) => {
                 let name = element.name();
                 self.in_title = name == "title" && self.page_title.is_empty();
-                if is_skipped(element) {
+                if is_skipped(node, element) {
                     self.skipped += 1;
                 } else if name == "br" {
                     self.text.push('\n');
@@ -275,7 +271,7 @@ impl Reader {
                 .join("\n");
         }
         self.in_title = false;
-        if is_skipped(element) {
+        if is_skipped(node, element) {
             self.skipped -= 1;
         } else if let Some(level) = heading_level(name) {
             if self.skipped == 0 {
@@ -294,7 +290,7 @@ impl Reader {
         } else if name != "br" && !INLINE.contains(&name) {
             self.flush()?;
         }
-        if self.skipped == 0 && !is_skipped(element) {
+        if self.skipped == 0 && !is_skipped(node, element) {
             self.close_part(name, element);
         }
         self.listings -= usize::from(name == "pre" || is_code);
@@ -367,15 +363,33 @@ fn is_field_list(list: &Element) -> bool {
     list.classes().any(|class| class == "field-list")
 }
 
-fn is_skipped(element: &Element) -> bool {
+fn is_skipped(node: &NodeRef<'_, Node>, element: &Element) -> bool {
     SKIPPED.contains(&element.name())
-        || element.attr("hidden").is_some()
+        || (element.attr("hidden").is_some() && !is_last_of_alternatives(node))
         || element.attr("aria-hidden") == Some("true")
         || element
             .attr("role")
             .is_some_and(|role| SKIPPED_ROLES.contains(&role))
         || element.classes().any(|class| SKIPPED_CLASSES.contains(&class)) && !WHOLE.contains(&element.name())
         || element.attr("style").is_some_and(hides)
+}
+
+/// Returns whether an element is the last of several in a line that are all hidden. A script of the page shows one of
+/// them, such as the key `Command` or `Ctrl`, and the last one is for every other reader.
+fn is_last_of_alternatives(node: &NodeRef<'_, Node>) -> bool {
+    let is_hidden_span = |node: &NodeRef<'_, Node>| match node.value() {
+        Node::Element(element) => element.name() == "span" && element.attr("hidden").is_some(),
+        Node::Text(text) => text.trim().is_empty(),
+        _ => true,
+    };
+    let is_element = |node: &NodeRef<'_, Node>| matches!(node.value(), Node::Element(_));
+    // Those after it first: all others are before the last one alone, so that many of them do not take long.
+    is_hidden_span(node)
+        && !node
+            .next_siblings()
+            .any(|sibling| is_element(&sibling) || !is_hidden_span(&sibling))
+        && node.prev_siblings().any(|sibling| is_element(&sibling))
+        && node.prev_siblings().all(|sibling| is_hidden_span(&sibling))
 }
 
 fn hides(style: &str) -> bool {
@@ -416,6 +430,23 @@ mod tests {
                 ("Guide one > Install", "1 | 2"),
                 ("Guide one > Install", "fn a() {\n  x\n}"),
                 ("Guide one > Install", "tail"),
+            ],
+        );
+    }
+
+    #[test]
+    fn of_words_that_a_script_chooses_from_the_last_one_is_kept() {
+        let page = "<p>Press <span><span hidden class=mac>Command</span> <span hidden>Ctrl</span></span>+U.\
+            <p>Nothing <span hidden>secret</span>.<p>One <span>a<span hidden>secret</span><span hidden>secret</span></span>.\
+            <p><span hidden>secret</span><b>bold</b><span hidden>secret</span>.";
+        let parsed = parse(page, &ParseLimits::default()).unwrap();
+        check_blocks(
+            &parsed,
+            &[
+                ("", "Press Ctrl+U."),
+                ("", "Nothing ."),
+                ("", "One a."),
+                ("", "bold."),
             ],
         );
     }

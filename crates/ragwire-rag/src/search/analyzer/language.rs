@@ -93,6 +93,18 @@ impl Language {
         Self::ALL.into_iter().find(|language| language.code() == code)
     }
 
+    /// Returns the language of a word with a letter that none of those with the same stop words has: Polish and Czech,
+    /// Russian and Ukrainian.
+    pub(super) fn of_letters(word: &str) -> Option<Self> {
+        word.chars().find_map(|letter| match letter {
+            'ą' | 'ę' | 'ł' | 'ń' | 'ś' | 'ź' | 'ż' => Some(Self::Polish),
+            'ě' | 'ř' | 'ů' | 'ť' | 'ď' => Some(Self::Czech),
+            'ы' | 'э' | 'ъ' | 'ё' => Some(Self::Russian),
+            'і' | 'ї' | 'є' | 'ґ' => Some(Self::Ukrainian),
+            _ => None,
+        })
+    }
+
     /// Returns the bit that stands for it in a set of languages.
     pub(crate) fn bit(self) -> u32 {
         1 << self as u32

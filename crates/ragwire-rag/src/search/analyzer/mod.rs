@@ -12,7 +12,9 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use crate::search::asking::languages_asking_with;
 
+pub(crate) mod accents;
 mod irregular;
+mod korean;
 mod language;
 mod paired;
 mod split;
@@ -32,6 +34,15 @@ const MAX_TERM_BYTES: usize = 64;
 const DETECTION_WORDS: usize = 300;
 /// The fewest stop words of a language that a text needs to be taken for that language.
 const MIN_STOP_WORDS: u32 = 2;
+/// Of so many words of a text one is a stop word of its language. A page in Chinese may have two Catalan words.
+const WORDS_PER_STOP_WORD: u32 = 30;
+/// A question is in a language of the library if its words are of that one at least so much as of any other: `jak` and
+/// `na` are Polish and Czech.
+const KNOWN_LANGUAGE_SHARE: f32 = 0.6;
+
+/// What a word counts by a letter that only its language has, relative to a stop word: it decides between languages that
+/// share their stop words.
+const LETTER_SHARE: f32 = 0.25;
 
 /// Letters that the English stop words contain because apostrophes cut them off. The Spanish `y` and the
 /// Italian `o` are words.
@@ -89,7 +100,12 @@ impl Default for Analyzer {
 impl Analyzer {
     /// Returns the language of a text by its stop words, or `None` if it has too few of them.
     pub(crate) fn language(&self, text: &str) -> Option<Language> {
-        leading_language(text, &Language::ALL, MIN_STOP_WORDS, |word| self.stop_bits(word))
+        // `k` and `s` are Czech words, and names in listings.
+        let bits = |word: &str| if word.len() > 1 { self.stop_bits(word) } else { 0 };
+        let leader = leading(&count_words(text, bits), &Language::ALL)?;
+        let read = text.unicode_words().take(DETECTION_WORDS).count() as u32;
+        let is_certain = leader.words >= MIN_STOP_WORDS && leader.words * WORDS_PER_STOP_WORD >= read;
+        is_certain.then_some(leader.language)
     }
 
     /// Returns the language of a question by its stop words and those that questions are phrased with, such as
@@ -108,8 +124,31 @@ impl Analyzer {
                 bits
             }
         };
-        leading_language(question, &Language::ALL, MIN_STOP_WORDS, bits)
-            .or_else(|| leading_language(question, &known(), 1, bits))
+        let counts = count_words(question, bits);
+        let leader = leading(&counts, &Language::ALL)?;
+        let known = leading(&counts, &known())
+            .filter(|known| known.words > 0 && known.score >= KNOWN_LANGUAGE_SHARE * leader.score);
+        known
+            .or(Some(leader).filter(|leader| leader.words >= MIN_STOP_WORDS))
+            .map(|leader| leader.language)
+    }
+
+    /// Returns the stems that a word of a question has if its accents were left out, besides the stem of the word as it
+    /// was typed. None if the question has accents.
+    pub(crate) fn accented_stems(&self, question: &str, word: &str, language: Language) -> Vec<String> {
+        if !accents::may_be_left_out(question, language) {
+            return Vec::new();
+        }
+        let word = word.to_lowercase();
+        let typed = fold(&language.stemmer().stem(&word));
+        let mut stems: Vec<String> = Vec::new();
+        for accented in accents::accented(&word, language) {
+            let stem = fold(&language.stemmer().stem(&accented));
+            if stem != typed && !stems.contains(&stem) {
+                stems.push(stem);
+            }
+        }
+        stems
     }
 
     /// Returns the terms of a text in order.
@@ -229,32 +268,45 @@ impl Analyzer {
     }
 }
 
-/// Returns that of `languages` to which most words of a text belong, or `None` if fewer than `least` do. `bits`
-/// returns the languages of a word in lower case.
-fn leading_language(
-    text: &str,
-    languages: &[Language],
-    least: u32,
-    bits: impl Fn(&str) -> u32,
-) -> Option<Language> {
-    let among: u32 = languages.iter().map(|language| language.bit()).sum();
-    let mut counts = [(0.0_f32, 0u32); Language::ALL.len()];
+/// How many words of a text are of a language.
+#[derive(Clone, Copy, Debug)]
+struct LanguageCount {
+    language: Language,
+    /// A word of several languages counts in each as its share: `de` and `la` are words of many languages, `dans` of one.
+    score: f32,
+    words: u32,
+}
+
+/// Counts the words of a text by language. `bits` returns the languages of a word in lower case.
+fn count_words(text: &str, bits: impl Fn(&str) -> u32) -> [LanguageCount; Language::ALL.len()] {
+    let mut counts = Language::ALL.map(|language| LanguageCount {
+        language,
+        score: 0.0,
+        words: 0,
+    });
     for word in text.unicode_words().take(DETECTION_WORDS) {
-        let bits = bits(&word.to_lowercase()) & among;
-        // `de` and `la` are words of many languages, `dans` of one.
+        let word = word.to_lowercase();
+        let bits = bits(&word);
         let share = 1.0 / bits.count_ones().max(1) as f32;
-        for (language, (score, words)) in Language::ALL.iter().zip(&mut counts) {
-            if bits & language.bit() != 0 {
-                *score += share;
-                *words += 1;
-            }
+        if let Some(language) = Language::of_letters(&word) {
+            counts[language as usize].score += LETTER_SHARE;
+        }
+        for count in counts.iter_mut().filter(|count| bits & count.language.bit() != 0) {
+            count.score += share;
+            count.words += 1;
         }
     }
-    // The first of equal ones, which is English: listings and names contain words such as `in`,
-    // `die` and `de`.
-    let scores = Language::ALL.iter().zip(counts).rev();
-    let (leader, (_, words)) = scores.max_by(|(_, (a, _)), (_, (b, _))| a.total_cmp(b))?;
-    (words >= least).then_some(*leader)
+    counts
+}
+
+/// Returns the one of `languages` that most words are of, of equal ones the first, which is English: listings and names
+/// contain words such as `in`, `die` and `de`.
+fn leading(counts: &[LanguageCount], languages: &[Language]) -> Option<LanguageCount> {
+    let counts = counts
+        .iter()
+        .rev()
+        .filter(|count| languages.contains(&count.language));
+    counts.max_by(|a, b| a.score.total_cmp(&b.score)).copied()
 }
 
 /// Adds a run of characters as pairs of neighbours. A single character is one token.
@@ -355,6 +407,31 @@ mod tests {
                 "¿Cuántas cabezas tiene el modelo y por qué?",
                 Some(Language::Spanish),
             ),
+            (
+                "Як вставити номери сторінок і що потрібно для цього?",
+                Some(Language::Ukrainian),
+            ),
+            (
+                "Chcete-li vložit čísla stránek, zvolte je v nabídce a pak klepněte na tlačítko.",
+                Some(Language::Czech),
+            ),
+            (
+                "Aby wstawić numery stron, należy wybrać je z menu, a następnie kliknąć przycisk.",
+                Some(Language::Polish),
+            ),
+            (
+                "Untuk menyisipkan nomor halaman, pilih menu itu dan klik tombol yang ada di sana.",
+                Some(Language::Indonesian),
+            ),
+            (
+                "Per inserir els números de pàgina, cal triar-los en el menú i després fer clic.",
+                Some(Language::Catalan),
+            ),
+            (
+                "पृष्ठ संख्या डालने के लिए मेनू में इसे चुनें और फिर क्लिक करें।",
+                Some(Language::Hindi),
+            ),
+            ("v=DKIM1; h=sha256; k=rsa; s=email; p=[...]", None),
             ("fn main() {}", None),
             ("", None),
         ];

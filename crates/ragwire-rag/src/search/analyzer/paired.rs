@@ -3,6 +3,7 @@
 
 use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
 
+use super::korean;
 use super::split::{is_hangul, is_hiragana};
 use crate::search::asking::{is_asked_with_characters, is_particle};
 
@@ -56,9 +57,11 @@ impl Cutter {
                 let counts = |(_, pair): &(usize, &str)| !is_hiragana(pair) || is_hiragana(word);
                 let counted: Vec<(usize, &str)> = neighbours(word).filter(counts).collect();
                 let share = 1.0 / counted.len().max(1) as f32;
+                // What ends as a particle does may be a noun, so that an answer names a Korean word whole.
+                let whole = if is_hangul(run) { run } else { word };
                 pairs.extend(counted.into_iter().map(|(end, pair)| AskedPair {
                     pair,
-                    word,
+                    word: whole,
                     share,
                     is_guess: end > within || has_hiragana(pair),
                 }));
@@ -80,7 +83,8 @@ impl Cutter {
     fn pieces(&self, run: &str) -> Vec<Piece> {
         // Korean has spaces between words.
         let ends: Vec<usize> = if is_hangul(run) {
-            vec![run.len()]
+            let stem = korean::stem(run).len();
+            [stem, run.len()][usize::from(stem == run.len())..].to_vec()
         } else {
             self.0.segment_str(run).skip(1).collect()
         };
@@ -88,7 +92,10 @@ impl Cutter {
         let piece = |end: usize| {
             let text = &run[start..end];
             let letters = text.chars().count();
-            let counts = if letters == 1 {
+            let counts = if start > 0 && is_hangul(text) {
+                // A particle or ending.
+                false
+            } else if letters == 1 {
                 !is_hiragana(text) && !is_particle(text)
             } else {
                 !is_asked_with_characters(text)
@@ -143,7 +150,8 @@ mod tests {
             ("データベース", &["デー", "ータ", "タベ", "ベー", "ース"]),
             ("使い方", &[]),
             ("りんご", &["りん?", "んご?"]),
-            ("모델은", &["모델", "델은"]),
+            ("모델은", &["모델"]),
+            ("모델은 어떻게 학습하나요", &["모델", "학습"]),
             ("转", &["转?"]),
             ("的", &[]),
             ("", &[]),
