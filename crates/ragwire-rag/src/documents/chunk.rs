@@ -83,12 +83,12 @@ fn marks_listings(parsed: &Parsed) -> bool {
         Xlsx,
     };
     match parsed.kind {
-        Markdown | Html | Epub | Notebook | Rst | Asciidoc => true,
+        Markdown | Html | Epub | Notebook | Rst | Asciidoc | Code => true,
         Pdf => {
             let mut blocks = parsed.blocks.iter();
             blocks.any(|block| block.kind == BlockKind::Listing)
         }
-        Text | Docx | Pptx | Xlsx | Rtf | Csv | Json | Code | Image => false,
+        Text | Docx | Pptx | Xlsx | Rtf | Csv | Json | Image => false,
     }
 }
 

@@ -19,6 +19,7 @@ pub(crate) mod rank;
 pub(crate) mod reference;
 pub(crate) mod relevance;
 pub(crate) mod retrieve;
+pub(crate) mod secondary;
 pub mod store;
 pub(crate) mod synonyms;
 pub(crate) mod terms;

@@ -1,7 +1,7 @@
 //! Orders the hits of a search once more, by what the scores of their words do not see: whether headings,
 //! title and name say that the passage is about the question, whether the question's words are
-//! together, in one sentence and in the question's language, and whether the passage is a list of
-//! changes, a table of contents or a few words. With an embedder, also how near it is by its meaning.
+//! together, in one sentence and in the question's language, and whether the passage is from a list of
+//! changes or a test, a table of contents or a few words. With an embedder, also how near it is by its meaning.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,6 +11,7 @@ use crate::search::analyzer::{Language, is_paired};
 use crate::search::asked::Asked;
 use crate::search::entries::{Part, entries, is_continued};
 use crate::search::lines::{LineKind, QUESTION_MARKS, guess_line_kinds, is_title, names_option};
+use crate::search::secondary::Secondary;
 use crate::search::terms::{Term, coverage, question_terms, says_all};
 use crate::{Hit, LibraryView};
 
@@ -47,25 +48,11 @@ const SAME_DOCUMENT_SHARE: f32 = 0.3;
 const TOPIC_SHARE: f32 = 0.45;
 const OTHER_LANGUAGE_COST: f32 = 0.5;
 const FRAGMENTS_COST: f32 = 0.15;
-const CHANGES_COST: f32 = 0.5;
+/// A passage of a list of changes or of tests.
+const SECONDARY_COST: f32 = 0.5;
 const QUESTIONS_COST: f32 = 0.2;
 /// How far apart two neighbouring words of a question may be in a passage.
 const PAIR_DISTANCE: usize = 2;
-/// What the headings and names of lists of changes contain. They name every feature and explain none.
-const CHANGE_LISTS: [&str; 7] = [
-    "changelog",
-    "change log",
-    "changes",
-    "release notes",
-    "release-notes",
-    "what's new",
-    "history",
-];
-/// What a question about changes contains, besides a version number.
-const ABOUT_CHANGES: [&str; 8] = [
-    "chang", "version", "releas", "new", "added", "remov", "fix", "histor",
-];
-
 /// What is known of passages besides their words.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
@@ -121,7 +108,6 @@ pub(crate) fn by_relevance(library: LibraryView<'_>, query: &str, hits: Vec<Hit>
         return hits;
     }
     let lower = query.to_lowercase();
-    let about_changes = ABOUT_CHANGES.iter().any(|word| lower.contains(word));
     let language = library.language_of_question(&library.well_spelled(query));
     let asked = Asked::of(library, query, language);
     let asked_in_characters = query.chars().any(is_paired);
@@ -152,8 +138,8 @@ pub(crate) fn by_relevance(library: LibraryView<'_>, query: &str, hits: Vec<Hit>
         if passage.language != language || in_characters(text) != asked_in_characters {
             relevance -= OTHER_LANGUAGE_COST;
         }
-        if !about_changes && lists_changes(hit) {
-            relevance -= CHANGES_COST;
+        if Secondary::of(hit).is_some_and(|secondary| !secondary.is_asked_for(&lower)) {
+            relevance -= SECONDARY_COST;
         }
         relevant.push(relevance);
     }
@@ -382,14 +368,6 @@ fn questions_share(text: &str) -> f32 {
 fn in_characters(text: &str) -> bool {
     let characters = text.chars().filter(|letter| is_paired(*letter)).count();
     characters * 10 >= text.chars().filter(|letter| letter.is_alphabetic()).count()
-}
-
-fn lists_changes(hit: &Hit) -> bool {
-    let heading = hit.chunk.heading.as_deref().unwrap_or_default().to_lowercase();
-    let name = hit.chunk.document_name.to_lowercase();
-    CHANGE_LISTS
-        .iter()
-        .any(|words| heading.contains(words) || name.contains(words))
 }
 
 #[cfg(test)]

@@ -47,13 +47,18 @@ impl Blocks {
             return;
         }
         text.truncate(text.floor_char_boundary(MAX_HEADING_BYTES));
-        while self.headings.last().is_some_and(|(open, _)| *open >= level) {
-            self.headings.pop();
-        }
+        self.close_headings(level);
         if level == 1 && self.first_level.len() < 2 {
             self.first_level.push(text.clone());
         }
         self.headings.push((level, text));
+    }
+
+    /// Closes the open headings from a level on.
+    pub(super) fn close_headings(&mut self, level: u8) {
+        while self.headings.last().is_some_and(|(open, _)| *open >= level) {
+            self.headings.pop();
+        }
     }
 
     /// Adds text to the heading that was opened last.

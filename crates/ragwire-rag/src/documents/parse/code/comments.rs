@@ -1,0 +1,199 @@
+//! Comments that describe what they are at, as text.
+
+use super::super::blocks::Blocks;
+use super::super::{BlockKind, ParseError};
+use crate::search::lines::LineKind;
+
+/// Marks of a comment that describes the next definition or the file, at any indentation.
+const DESCRIPTION_MARKS: [&str; 2] = ["///", "//!"];
+/// Marks of other comments. They describe something if they are not indented, and are within a definition otherwise.
+const LINE_MARKS: [&str; 5] = ["//", "#", "--", ";;", "%%"];
+/// Marks of the string that describes a definition in Python, or its file.
+const STRING_MARKS: [&str; 4] = ["\"\"\"", "'''", "r\"\"\"", "r'''"];
+/// The fewest words of a comment that is text. Shorter ones are read with the code.
+const MIN_WORDS: usize = 5;
+/// What a line begins with that is not of the paragraph before.
+const ITEM_MARKS: [&str; 7] = ["- ", "* ", "+ ", "@", ":", "# ", "## "];
+
+/// A comment that is text.
+#[derive(Debug)]
+pub(super) struct Comment<'a> {
+    /// Its lines without marks.
+    text: Vec<&'a str>,
+    /// Whether it belongs to the definition before it, and not to what follows.
+    pub(super) is_within: bool,
+}
+
+impl<'a> Comment<'a> {
+    /// Returns the comment at the beginning of some lines, and how many lines it has. `None` in its place if it is no
+    /// text, or has no end.
+    pub(super) fn at(lines: &[&'a str]) -> Option<(usize, Option<Self>)> {
+        let first = lines.first()?;
+        let trimmed = first.trim_start();
+        let is_outer = trimmed.len() == first.len();
+        let comment = if trimmed.starts_with("/**") || (is_outer && trimmed.starts_with("/*")) {
+            Self::block(lines)
+        } else if let Some(mark) = STRING_MARKS.iter().find(|mark| trimmed.starts_with(**mark)) {
+            Self::string(lines, mark)
+        } else if let Some(mark) = DESCRIPTION_MARKS.iter().find(|mark| is_marked(trimmed, mark)) {
+            Some(Self::of_lines(lines, mark))
+        } else {
+            let mark = LINE_MARKS
+                .iter()
+                .find(|mark| is_outer && is_marked(first, mark))?;
+            Some(Self::of_lines(lines, mark))
+        };
+        let Some(comment) = comment else {
+            return Some((lines.len(), None));
+        };
+        Some((comment.text.len(), Some(comment).filter(Self::is_text)))
+    }
+
+    /// Returns whether the lines after the one with the name of a definition begin with a string that describes it.
+    pub(super) fn describes(after: &[&str]) -> bool {
+        let next = after.iter().find(|line| !line.trim().is_empty());
+        next.is_some_and(|line| {
+            STRING_MARKS
+                .iter()
+                .any(|mark| line.trim_start().starts_with(mark))
+        })
+    }
+
+    /// Adds its paragraphs and listings.
+    pub(super) fn write(&self, blocks: &mut Blocks) -> Result<(), ParseError> {
+        let mut open: Vec<&str> = Vec::new();
+        let mut in_fence = false;
+        for line in &self.text {
+            let text = line.trim();
+            if text.starts_with("```") {
+                flush(&mut open, in_fence, blocks)?;
+                in_fence = !in_fence;
+            } else if in_fence {
+                open.push(line);
+            } else if text.is_empty() || is_rule(text) {
+                flush(&mut open, false, blocks)?;
+            } else {
+                if open.last().is_some_and(|last| !continues(last, line)) {
+                    flush(&mut open, false, blocks)?;
+                }
+                open.push(line);
+            }
+        }
+        flush(&mut open, in_fence, blocks)
+    }
+
+    fn of_lines(lines: &[&'a str], mark: &str) -> Self {
+        let marked = lines.iter().map_while(|line| {
+            let trimmed = line.trim_start();
+            is_marked(trimmed, mark).then(|| &trimmed[mark.len()..])
+        });
+        let text: Vec<&str> = marked.collect();
+        Self {
+            text,
+            is_within: false,
+        }
+    }
+
+    fn block(lines: &[&'a str]) -> Option<Self> {
+        let mut text = Vec::new();
+        for (at, line) in lines.iter().enumerate() {
+            let trimmed = line.trim_start();
+            let bare = if at == 0 {
+                trimmed.trim_start_matches('/')
+            } else {
+                trimmed
+            };
+            let ended = bare.split_once("*/");
+            let bare = ended.map_or(bare, |(before, _)| before);
+            text.push(bare.trim_start_matches('*'));
+            if let Some((_, after)) = ended {
+                return Some(Self::ended(text, after, false));
+            }
+        }
+        None
+    }
+
+    fn string(lines: &[&'a str], mark: &str) -> Option<Self> {
+        let end = mark.trim_start_matches('r');
+        let mut text = Vec::new();
+        for (at, line) in lines.iter().enumerate() {
+            let bare = if at == 0 {
+                &line.trim_start()[mark.len()..]
+            } else {
+                line
+            };
+            let ended = bare.split_once(end);
+            text.push(ended.map_or(bare, |(before, _)| before));
+            if let Some((_, after)) = ended {
+                return Some(Self::ended(text, after, true));
+            }
+        }
+        None
+    }
+
+    /// Returns a comment with the code after it, if there is any. Then it is no text.
+    fn ended(mut text: Vec<&'a str>, after: &str, is_within: bool) -> Self {
+        if !after.trim().is_empty() {
+            text.fill("");
+        }
+        Self { text, is_within }
+    }
+
+    /// Returns whether it is text and no code that was commented out.
+    fn is_text(&self) -> bool {
+        let lines = self
+            .text
+            .iter()
+            .map(|line| line.trim())
+            .filter(|line| !line.is_empty());
+        let (prose, all) = lines.clone().fold((0, 0), |(prose, all), line| {
+            (prose + usize::from(LineKind::of(line) != LineKind::Code), all + 1)
+        });
+        2 * prose >= all && lines.flat_map(str::split_whitespace).count() >= MIN_WORDS
+    }
+}
+
+/// Returns whether a line is a comment with a mark: `#include` is none.
+fn is_marked(line: &str, mark: &str) -> bool {
+    let after = line.strip_prefix(mark);
+    let is_description = DESCRIPTION_MARKS.contains(&mark);
+    after.is_some_and(|after| {
+        after.is_empty() || after.starts_with([' ', '\t']) || (is_description && !after.starts_with('/'))
+    })
+}
+
+/// Returns whether a line is of the same paragraph as the one before.
+fn continues(before: &str, line: &str) -> bool {
+    let indentation = |line: &str| line.len() - line.trim_start().len();
+    let text = line.trim_start();
+    let begins_item = ITEM_MARKS.iter().any(|mark| text.starts_with(mark));
+    let is_example = |line: &str| line.trim_start().starts_with(">>>");
+    let is_deeper = indentation(line) > indentation(before);
+    let was_item = ITEM_MARKS
+        .iter()
+        .any(|mark| before.trim_start().starts_with(mark));
+    is_example(before)
+        || (!begins_item && !is_example(line) && indentation(line) >= indentation(before))
+            && (!is_deeper || was_item)
+}
+
+/// Returns whether a line is drawn below a heading.
+fn is_rule(text: &str) -> bool {
+    text.len() > 2
+        && text
+            .chars()
+            .all(|letter| matches!(letter, '-' | '=' | '~' | '*' | '/' | '#'))
+}
+
+/// Adds the open lines as a paragraph, or as a listing.
+fn flush(open: &mut Vec<&str>, is_listing: bool, blocks: &mut Blocks) -> Result<(), ParseError> {
+    let is_example = |line: &&str| line.trim_start().starts_with(">>>");
+    let result = if is_listing || open.first().is_some_and(is_example) {
+        blocks.push(BlockKind::Listing, None, &open.join("\n"))
+    } else {
+        let lines: Vec<&str> = open.iter().map(|line| line.trim()).collect();
+        blocks.push(BlockKind::Prose, None, &lines.join(" "))
+    };
+    open.clear();
+    result
+}

@@ -1,0 +1,91 @@
+//! Documents that name what others explain: lists of changes, and tests. Their passages come after others, unless they are
+//! asked for.
+
+use crate::Hit;
+
+/// What the headings and names of lists of changes contain. They name every feature and explain none.
+const CHANGE_LISTS: [&str; 7] = [
+    "changelog",
+    "change log",
+    "changes",
+    "release notes",
+    "release-notes",
+    "what's new",
+    "history",
+];
+/// What a question about changes contains, besides a version number.
+const ABOUT_CHANGES: [&str; 15] = [
+    "chang", "version", "releas", "new", "added", "remov", "fix", "histor", "since", "introduc", "deprecat",
+    "dropped", "gone", "renamed", "breaking",
+];
+/// Folders of tests and what they read.
+const TEST_FOLDERS: [&str; 5] = ["test", "tests", "__tests__", "testdata", "fixtures"];
+/// What the name of a file of tests begins or ends with, without its extension.
+const TEST_STARTS: [&str; 1] = ["test_"];
+const TEST_ENDS: [&str; 5] = ["_test", ".test", "-test", ".spec", "_spec"];
+/// What a question about tests contains.
+const ABOUT_TESTS: [&str; 4] = ["test", "fixture", "assert", "spec"];
+
+/// What a passage is from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Secondary {
+    /// A list of changes.
+    Changes,
+    /// Tests.
+    Tests,
+}
+
+impl Secondary {
+    /// Returns what a hit is from, or `None` if it may explain something.
+    pub(crate) fn of(hit: &Hit) -> Option<Self> {
+        let heading = hit.chunk.heading.as_deref().unwrap_or_default().to_lowercase();
+        let name = hit.chunk.document_name.to_lowercase();
+        let lists_changes = CHANGE_LISTS
+            .iter()
+            .any(|words| heading.contains(words) || name.contains(words));
+        if lists_changes {
+            Some(Self::Changes)
+        } else {
+            holds_tests(&name).then_some(Self::Tests)
+        }
+    }
+
+    /// Returns whether a question in lower case is about such documents.
+    pub(crate) fn is_asked_for(self, question: &str) -> bool {
+        let words: &[&str] = match self {
+            Self::Changes => &ABOUT_CHANGES,
+            Self::Tests => &ABOUT_TESTS,
+        };
+        words.iter().any(|word| question.contains(word))
+    }
+}
+
+/// Returns whether a file in lower case has tests, or what they read.
+fn holds_tests(name: &str) -> bool {
+    let (folders, file) = name.rsplit_once('/').unwrap_or(("", name));
+    let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
+    folders.split('/').any(|folder| TEST_FOLDERS.contains(&folder))
+        || TEST_STARTS.iter().any(|start| stem.starts_with(start))
+        || TEST_ENDS.iter().any(|end| stem.ends_with(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_are_known_by_their_names() {
+        for (name, wanted) in [
+            ("test/reply.test.js", true),
+            ("src/tests/data/novel.txt", true),
+            ("test_auth.py", true),
+            ("pkg/walk_test.go", true),
+            ("docs/testing.md", false),
+            ("docs/test.md", false),
+            ("src/latest.rs", false),
+            ("contest/rules.md", false),
+        ] {
+            assert_eq!(holds_tests(name), wanted, "{name}");
+        }
+    }
+}
