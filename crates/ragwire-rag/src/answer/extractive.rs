@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use unicode_segmentation::UnicodeSegmentation;
 
+use crate::answer::dated::dated;
 use crate::answer::extract::{Extract, MAX_CONFIDENCE, Nearness, Verdict, compared, extract, is_far};
 use crate::answer::generate::{
     Generate, GenerateError, GenerateRequest, GeneratedAnswer, citation, send_words,
@@ -185,7 +186,15 @@ impl QuotedAnswer<'_> {
                 " "
             };
             self.is_open = is_block;
-            self.send(&format!("{between}{}", rendered.text)).await?;
+            let release = dated(self.request.question, hit, &rendered.text);
+            // A table, a list and a listing begin a line.
+            let space = if rendered.text.starts_with(['|', '-', '`']) {
+                "\n\n"
+            } else {
+                " "
+            };
+            let release = release.map_or_else(String::new, |release| format!("**{release}:**{space}"));
+            self.send(&format!("{between}{release}{}", rendered.text)).await?;
             self.citations
                 .push(citation(hit, rendered.quote, self.request.tool));
         }

@@ -2,6 +2,7 @@
 
 pub mod cache;
 pub(crate) mod cite;
+mod dated;
 mod differ;
 pub(crate) mod document_rag;
 pub(crate) mod error;

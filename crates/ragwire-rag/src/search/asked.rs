@@ -380,7 +380,7 @@ fn letters(text: &str) -> String {
 }
 
 /// Returns whether a text contains a number with a point, such as `1.70`.
-fn has_version(text: &str) -> bool {
+pub(crate) fn has_version(text: &str) -> bool {
     let is_version = |word: &str| {
         let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
         let bare = bare.strip_prefix('v').unwrap_or(bare);

@@ -15,6 +15,9 @@ const MIN_WORDS: usize = 5;
 /// What a line begins with that is not of the paragraph before.
 const ITEM_MARKS: [&str; 7] = ["- ", "* ", "+ ", "@", ":", "# ", "## "];
 
+/// Marks of the items of a list, which are left out.
+const BULLETS: [&str; 4] = ["- ", "* ", "+ ", "• "];
+
 /// A comment that is text.
 #[derive(Debug)]
 pub(super) struct Comment<'a> {
@@ -192,7 +195,9 @@ fn flush(open: &mut Vec<&str>, is_listing: bool, blocks: &mut Blocks) -> Result<
         blocks.push(BlockKind::Listing, None, &open.join("\n"))
     } else {
         let lines: Vec<&str> = open.iter().map(|line| line.trim()).collect();
-        blocks.push(BlockKind::Prose, None, &lines.join(" "))
+        let text = lines.join(" ");
+        let bullet = BULLETS.iter().find_map(|mark| text.strip_prefix(mark));
+        blocks.push(BlockKind::Prose, None, bullet.unwrap_or(&text))
     };
     open.clear();
     result

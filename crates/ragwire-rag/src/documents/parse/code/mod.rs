@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn comments_that_describe_are_text() {
-        let rust = "//! Walks folders, and leaves out what is ignored.\n\nimpl Walk {\n    /// Sets how many links are\n    /// followed at most.\n    ///\n    /// ```\n    /// walk.depth(3);\n    /// ```\n    #[must_use]\n    pub fn depth(self, most: u32) -> Self {\n        // let x = 1;\n        self\n    }\n\n    fn other() {}\n}\n";
+        let rust = "//! Walks folders, and leaves out what is ignored.\n\nimpl Walk {\n    /// Sets how many links are\n    /// followed at most:\n    /// - all by default\n    ///\n    /// ```\n    /// walk.depth(3);\n    /// ```\n    #[must_use]\n    pub fn depth(self, most: u32) -> Self {\n        // let x = 1;\n        self\n    }\n\n    fn other() {}\n}\n";
         check_blocks(
             &read(rust),
             &[
@@ -258,8 +258,9 @@ mod tests {
                 ("impl Walk", "impl Walk {"),
                 (
                     "impl Walk > pub fn depth",
-                    "Sets how many links are followed at most.",
+                    "Sets how many links are followed at most:",
                 ),
+                ("impl Walk > pub fn depth", "all by default"),
                 ("impl Walk > pub fn depth", " walk.depth(3);"),
                 (
                     "impl Walk > pub fn depth",
