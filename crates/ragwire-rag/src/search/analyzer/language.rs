@@ -138,3 +138,37 @@ impl Language {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_language_has_a_code_and_stems_any_word() {
+        let letters: Vec<char> = "aeiouyszcnrtlgkbdmpąćęłńóśźżáéíýúůěščřžťďàèòüöäßğışøåâîșțñç'’-0\u{301}\u{200d}أبتثجوالهيقنкрлавєїіґщюьыъθήςώαकखगािीोंं्"
+            .chars()
+            .collect();
+        // Any sequence does: a generator with constants of Knuth.
+        let mut seed = 1u64;
+        let mut next = |below: usize| {
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as usize % below
+        };
+        let words: Vec<String> = (0..3_000)
+            .map(|_| (0..next(14)).map(|_| letters[next(letters.len())]).collect())
+            .collect();
+        for language in Language::ALL {
+            assert_eq!(Language::of_code(language.code()), Some(language));
+            assert_eq!(Language::ALL[language as usize], language);
+            for word in &words {
+                let stem = language.stemmer().stem(word).into_owned();
+                assert!(
+                    stem.len() <= 2 * word.len() + 4,
+                    "{language:?}: {word:?} gives {stem:?}"
+                );
+            }
+        }
+    }
+}

@@ -129,7 +129,7 @@ impl Analyzer {
         let known = leading(&counts, &known())
             .filter(|known| known.words > 0 && known.score >= KNOWN_LANGUAGE_SHARE * leader.score);
         known
-            .or(Some(leader).filter(|leader| leader.words >= MIN_STOP_WORDS))
+            .or_else(|| Some(leader).filter(|leader| leader.words >= MIN_STOP_WORDS))
             .map(|leader| leader.language)
     }
 
