@@ -36,10 +36,9 @@ const DETECTION_WORDS: usize = 300;
 const MIN_STOP_WORDS: u32 = 2;
 /// Of so many words of a text one is a stop word of its language. A page in Chinese may have two Catalan words.
 const WORDS_PER_STOP_WORD: u32 = 30;
-/// A question is in a language of the library if its words are of that one at least so much as of any other: `jak` and
-/// `na` are Polish and Czech.
+/// A question is in a language of the library if its words count at least this share of what they count in any other
+/// language: `jak` and `na` are Polish and Czech.
 const KNOWN_LANGUAGE_SHARE: f32 = 0.6;
-
 /// What a word counts by a letter that only its language has, relative to a stop word: it decides between languages that
 /// share their stop words.
 const LETTER_SHARE: f32 = 0.25;

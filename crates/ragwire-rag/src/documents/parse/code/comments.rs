@@ -14,9 +14,8 @@ const STRING_MARKS: [&str; 4] = ["\"\"\"", "'''", "r\"\"\"", "r'''"];
 const MIN_WORDS: usize = 5;
 /// What a line begins with that is not of the paragraph before.
 const ITEM_MARKS: [&str; 7] = ["- ", "* ", "+ ", "@", ":", "# ", "## "];
-
-/// Marks of the items of a list, which are left out.
-const BULLETS: [&str; 4] = ["- ", "* ", "+ ", "• "];
+/// Marks of headings and of the items of a list, which are left out.
+const LEFT_OUT: [&str; 5] = ["- ", "* ", "+ ", "# ", "## "];
 
 /// A comment that is text.
 #[derive(Debug)]
@@ -29,14 +28,18 @@ pub(super) struct Comment<'a> {
 
 impl<'a> Comment<'a> {
     /// Returns the comment at the beginning of some lines, and how many lines it has. `None` in its place if it is no
-    /// text, or has no end.
-    pub(super) fn at(lines: &[&'a str]) -> Option<(usize, Option<Self>)> {
+    /// text, or has no end. A string describes something if `before`, the last line of code, begins a definition, or
+    /// if there is none: elsewhere it is a value.
+    pub(super) fn at(lines: &[&'a str], before: &str) -> Option<(usize, Option<Self>)> {
         let first = lines.first()?;
         let trimmed = first.trim_start();
         let is_outer = trimmed.len() == first.len();
         let comment = if trimmed.starts_with("/**") || (is_outer && trimmed.starts_with("/*")) {
             Self::block(lines)
         } else if let Some(mark) = STRING_MARKS.iter().find(|mark| trimmed.starts_with(**mark)) {
+            if !before.is_empty() && !before.ends_with(':') {
+                return None;
+            }
             Self::string(lines, mark)
         } else if let Some(mark) = DESCRIPTION_MARKS.iter().find(|mark| is_marked(trimmed, mark)) {
             Some(Self::of_lines(lines, mark))
@@ -196,8 +199,8 @@ fn flush(open: &mut Vec<&str>, is_listing: bool, blocks: &mut Blocks) -> Result<
     } else {
         let lines: Vec<&str> = open.iter().map(|line| line.trim()).collect();
         let text = lines.join(" ");
-        let bullet = BULLETS.iter().find_map(|mark| text.strip_prefix(mark));
-        blocks.push(BlockKind::Prose, None, bullet.unwrap_or(&text))
+        let unmarked = LEFT_OUT.iter().find_map(|mark| text.strip_prefix(mark));
+        blocks.push(BlockKind::Prose, None, unmarked.unwrap_or(&text))
     };
     open.clear();
     result

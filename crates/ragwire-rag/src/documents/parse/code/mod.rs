@@ -71,13 +71,18 @@ pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseErr
         method: None,
     };
     let mut at = 0;
+    // The last line of code.
+    let mut before = "";
     while at < lines.len() {
-        let (length, comment) = Comment::at(&lines[at..]).unwrap_or((1, None));
+        let (length, comment) = Comment::at(&lines[at..], before).unwrap_or((1, None));
         if let Some(comment) = comment {
             reader.comment(comment)?;
         } else {
             for at in at..at + length {
                 reader.line(lines[at], &lines[at + 1..])?;
+                if !lines[at].trim().is_empty() {
+                    before = lines[at].trim_end();
+                }
             }
         }
         at += length;
@@ -316,6 +321,7 @@ mod tests {
             "/* The end of this comment is missing\nint main() {}\n// and this one is not read either",
             "    // within a function it is read with its code\n    x();",
             "x = \"\"\"a string that is some value here\"\"\"",
+            "x = \"\"\"\na value over some lines\n\"\"\"\nthese words are no text but code\n\"\"\"",
         ] {
             check_blocks(&read(code), &[("", code)]);
         }
