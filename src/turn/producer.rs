@@ -129,7 +129,15 @@ where
             return Poll::Ready(end);
         }
         match catch_unwind(AssertUnwindSafe(|| orchestrator.as_mut().poll(cx))) {
-            Ok(Poll::Ready(returned)) => return Poll::Ready(end_of(returned)),
+            Ok(Poll::Ready(returned)) => {
+                // A stop during this poll is why sending failed, and with it the orchestrator.
+                if returned.is_err()
+                    && let Poll::Ready(end) = queue.poll_cancelled(cx)
+                {
+                    return Poll::Ready(end);
+                }
+                return Poll::Ready(end_of(returned));
+            }
             Ok(Poll::Pending) => {}
             Err(_) => {
                 tracing::error!("orchestrator panicked");

@@ -35,8 +35,8 @@ use std::time::Duration;
 use futures_util::{FutureExt, StreamExt, stream};
 use ragwire::event::{Custom, Reasoning, Search};
 use ragwire::turn::{
-    BoxError, Ending, Pending, QueueLimits, Reply, TrySendError, TurnBuilder, TurnGroup, TurnStream,
-    collect_evidence,
+    BoxError, Ending, Pending, QueueLimits, Reply, TrySendError, TurnBuilder, TurnGroup, TurnHandle,
+    TurnStream, collect_evidence,
 };
 use ragwire::wire::Limits;
 use ragwire::{

@@ -26,7 +26,7 @@ const ASKS_WHEN: [&str; 19] = [
     "da quando",
 ];
 
-/// Returns the innermost heading of a hit with a version or a year, if a question asks for one and the quote has none.
+/// Returns the innermost heading of a hit with a version or a year, if a question asks for one that the quote lacks.
 pub(super) fn dated<'a>(question: &str, hit: &'a Hit, quote: &str) -> Option<&'a str> {
     let question = question.to_lowercase();
     if !ASKS_WHEN.iter().any(|asks| question.contains(asks)) || is_dated(quote) {

@@ -27,9 +27,9 @@ pub(super) struct Comment<'a> {
 }
 
 impl<'a> Comment<'a> {
-    /// Returns the comment at the beginning of some lines, and how many lines it has. `None` in its place if it is no
-    /// text, or has no end. A string describes something if `before`, the last line of code, begins a definition, or
-    /// if there is none: elsewhere it is a value.
+    /// Returns the comment at the beginning of some lines, and how many lines it has. `None` in its place if it is
+    /// read as code, such as one without an end. A string describes something at the beginning of a file and below the
+    /// name of a definition, where `before`, the last line of code, ends with a colon; elsewhere it is a value.
     pub(super) fn at(lines: &[&'a str], before: &str) -> Option<(usize, Option<Self>)> {
         let first = lines.first()?;
         let trimmed = first.trim_start();
@@ -137,7 +137,7 @@ impl<'a> Comment<'a> {
         None
     }
 
-    /// Returns a comment with the code after it, if there is any. Then it is no text.
+    /// Returns a comment that has ended. With code after it, it is read as code.
     fn ended(mut text: Vec<&'a str>, after: &str, is_within: bool) -> Self {
         if !after.trim().is_empty() {
             text.fill("");
@@ -159,7 +159,7 @@ impl<'a> Comment<'a> {
     }
 }
 
-/// Returns whether a line is a comment with a mark: `#include` is none.
+/// Returns whether a line is a comment with a mark. `#include` is code.
 fn is_marked(line: &str, mark: &str) -> bool {
     let after = line.strip_prefix(mark);
     let is_description = DESCRIPTION_MARKS.contains(&mark);

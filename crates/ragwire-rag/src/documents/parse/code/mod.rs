@@ -94,7 +94,7 @@ pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseErr
 #[derive(Debug, Default)]
 struct Pending<'a> {
     comments: Vec<Comment<'a>>,
-    /// Its attributes, and comments that are no text.
+    /// Its attributes, and comments that are read as code.
     code: String,
 }
 
