@@ -25,4 +25,5 @@ pub use parse::{
 
 pub(crate) use levels::VERSION as LEVELS_VERSION;
 pub(crate) use library::{LibraryView, phrases};
+pub(crate) use parse::defined_name;
 pub(crate) use sentence::{MAX_SENTENCE_BYTES, sentences};

@@ -7,6 +7,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::identifier::{Identifier, without_number};
 use super::quantity::{Quantity, asks_for_price};
 use crate::LibraryView;
+use crate::documents::defined_name;
 use crate::search::analyzer::Language;
 use crate::search::lexicon::{
     ASKS_FOR_PERSON, ASKS_FOR_REASON, ASKS_FOR_REASON_IN_CHARACTERS, CAPTION_LABELS, COPULAS,
@@ -174,7 +175,7 @@ impl Asked {
             return false;
         }
         let name = label.split(['(', ':', '|', '¶', '=']).next().unwrap_or_default();
-        let name = without_number(name);
+        let name = defined_name(without_number(name).trim());
         // `Cross-Site Request Forgery (CSRF)` has both names.
         let short = label.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
         // `Why robins` gives reasons.

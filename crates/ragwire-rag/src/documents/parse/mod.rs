@@ -16,6 +16,8 @@ mod json;
 mod kind;
 mod markdown;
 mod package;
+
+pub(crate) use code::defined_name;
 pub(crate) mod pdf;
 mod rst;
 mod rtf;

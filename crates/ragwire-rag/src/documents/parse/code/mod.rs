@@ -200,6 +200,24 @@ fn definition(line: &str) -> Option<&str> {
     Some(&heading[..heading.floor_char_boundary(MAX_HEADING_BYTES)]).filter(|heading| !heading.is_empty())
 }
 
+/// Returns the name in the heading of a definition: `build` of `pub fn build`. Any other heading is returned as it is.
+pub(crate) fn defined_name(heading: &str) -> &str {
+    let mut rest = heading;
+    let mut defines = false;
+    while let Some((word, after)) = rest.split_once(' ')
+        && (MODIFIERS.contains(&word) || DEFINITIONS.contains(&word))
+    {
+        defines |= DEFINITIONS.contains(&word);
+        rest = after;
+    }
+    // `type annotations of the standard library` defines nothing.
+    if defines && !rest.contains(' ') {
+        rest
+    } else {
+        heading
+    }
+}
+
 fn is_sql(line: &str) -> bool {
     line.get(..7)
         .is_some_and(|word| word.eq_ignore_ascii_case("create "))
@@ -310,6 +328,20 @@ mod tests {
                 ("export async function servers", "port = 80"),
             ],
         );
+    }
+
+    #[test]
+    fn headings_of_definitions_have_a_name() {
+        for (heading, name) in [
+            ("pub async fn add", "add"),
+            ("class Client", "Client"),
+            ("export default function servers", "servers"),
+            ("type annotations of a library", "type annotations of a library"),
+            ("default port", "default port"),
+            ("Class", "Class"),
+        ] {
+            assert_eq!(defined_name(heading), name);
+        }
     }
 
     #[test]
