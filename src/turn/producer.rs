@@ -83,6 +83,8 @@ impl Producer {
         if catch_unwind(AssertUnwindSafe(|| drop(orchestrator))).is_err() {
             tracing::error!("orchestrator panicked while it was dropped");
         }
+        // A stop while the orchestrator was polled for the last time was promised to whoever asked for it.
+        end = self.queue.settle(end);
         unfinished.complete(&mut end);
         if let Some(hook) = self.hook.take() {
             self.queue.decide();
@@ -130,7 +132,7 @@ where
         }
         match catch_unwind(AssertUnwindSafe(|| orchestrator.as_mut().poll(cx))) {
             Ok(Poll::Ready(returned)) => {
-                // A stop during this poll is why sending failed, and with it the orchestrator.
+                // A stop or a disconnect during this poll is why sending failed, and with it the orchestrator.
                 if returned.is_err()
                     && let Poll::Ready(end) = queue.poll_cancelled(cx)
                 {

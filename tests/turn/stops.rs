@@ -48,17 +48,25 @@ async fn stop_in_every_phase() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_while_the_orchestrator_is_polled_is_a_stop() {
-    let (give, take) = tokio::sync::oneshot::channel::<TurnHandle>();
-    let turn = Turn::start(|sink| async move {
-        let handle = take.await?;
-        sink.send("a").await?;
-        // As another thread does between two sends. The second one fails, and so does the orchestrator.
-        assert!(handle.stop());
-        sink.send("b").await?;
-        Ok::<_, BoxError>(Metadata::default())
-    });
-    give.send(turn.handle()).ok();
-    assert_eq!(read(turn).await, Ok(format!("\x1da{STOPPED}")));
+    // An empty list completes the turn.
+    for after in [
+        &[Text("b")][..],
+        &[Fail],
+        &[FailAs("quota", "No.")],
+        &[Panic],
+        &[],
+    ] {
+        let (give, take) = tokio::sync::oneshot::channel::<TurnHandle>();
+        let turn = Turn::start(|sink| async move {
+            let handle = take.await?;
+            sink.send("a").await?;
+            // As another thread does while the orchestrator runs.
+            assert!(handle.stop());
+            play(after, sink).await
+        });
+        give.send(turn.handle()).ok();
+        assert_eq!(read(turn).await, Ok(format!("\x1da{STOPPED}")), "{after:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -279,6 +279,13 @@ impl Queue {
         Ok(())
     }
 
+    /// Returns the end that was requested, or `end` if none was. No other can be requested after this.
+    pub(crate) fn settle(&self, end: Box<End>) -> Box<End> {
+        let mut state = self.lock();
+        state.closed.get_or_insert(Closed::Ended);
+        state.ending.take().unwrap_or(end)
+    }
+
     /// Closes the queue while the application's hook runs: nothing is added, so the hook gets the
     /// complete answer, and no time limit changes the end.
     pub(crate) fn decide(&self) {

@@ -1,7 +1,7 @@
 //! The version or date of what is quoted from a list of changes: it is in the heading, and not in the text.
 
 use crate::Hit;
-use crate::search::asked::has_version;
+use crate::search::holds::{has_version, has_year};
 
 /// What a question for a version or a date begins with, or contains.
 const ASKS_WHEN: [&str; 19] = [
@@ -37,11 +37,7 @@ pub(super) fn dated<'a>(question: &str, hit: &'a Hit, quote: &str) -> Option<&'a
 }
 
 fn is_dated(text: &str) -> bool {
-    has_version(text) || text.split(|letter: char| !letter.is_ascii_digit()).any(is_year)
-}
-
-fn is_year(digits: &str) -> bool {
-    digits.len() == 4 && (digits.starts_with("19") || digits.starts_with("20"))
+    has_version(text) || has_year(text)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::search::asked::{has_name, has_year};
+use crate::search::holds::{has_name, has_year};
 use crate::{Chunk, DocumentFilter, DocumentKind, Hit, LibraryError, LibraryView};
 
 /// Words of a question about who wrote a document.

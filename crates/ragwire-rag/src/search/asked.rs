@@ -9,10 +9,11 @@ use super::quantity::{Quantity, asks_for_price};
 use crate::LibraryView;
 use crate::documents::defined_name;
 use crate::search::analyzer::Language;
+use crate::search::holds::{gives_reason, has_name, has_version};
 use crate::search::lexicon::{
     ASKS_FOR_PERSON, ASKS_FOR_REASON, ASKS_FOR_REASON_IN_CHARACTERS, CAPTION_LABELS, COPULAS,
     COPULAS_IN_CHARACTERS, DEFINITION_ENDS_IN_CHARACTERS, DEFINITION_STARTS, DEFINITION_STARTS_IN_CHARACTERS,
-    PRICE_WORDS, REASON_PHRASES,
+    PRICE_WORDS,
 };
 
 /// The fit of [`Quantity`] that counts fully.
@@ -63,12 +64,6 @@ const SUBORDINATES: [&str; 17] = [
 /// What follows “is” in a clause that says what something is.
 const KIND_ARTICLES: [&str; 11] = [
     "a", "an", "the", "one", "ein", "eine", "der", "die", "das", "un", "une",
-];
-
-/// Words that begin a sentence and are never a forename.
-const NO_FORENAMES: [&str; 30] = [
-    "the", "a", "an", "this", "these", "that", "those", "in", "on", "at", "of", "for", "from", "to", "by",
-    "with", "and", "but", "or", "if", "when", "while", "as", "see", "use", "der", "die", "das", "le", "la",
 ];
 
 /// The kind of answer that a question asks for.
@@ -380,55 +375,6 @@ fn letters(text: &str) -> String {
     letters.flat_map(char::to_lowercase).collect()
 }
 
-/// Returns whether a text contains a number with a point, such as `1.70`.
-pub(crate) fn has_version(text: &str) -> bool {
-    let is_version = |word: &str| {
-        let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
-        let bare = bare.strip_prefix('v').unwrap_or(bare);
-        bare.contains('.') && bare.starts_with(|c: char| c.is_ascii_digit())
-    };
-    text.split_whitespace().any(is_version)
-}
-
-/// Returns whether a text contains two words with a capital in a row, the second not at its start:
-/// `Ada Lovelace`, and not `The Hash`, `Diffie-Hellman` or `Alice's`.
-pub(crate) fn has_name(text: &str) -> bool {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    words.windows(2).any(|pair| {
-        // `GET. Path` are two sentences.
-        let [first, second] = [pair[0].trim_start_matches(is_mark), pair[1].trim_matches(is_mark)];
-        !NO_FORENAMES.contains(&first.to_lowercase().as_str())
-            && [first, second].into_iter().all(is_capitalised)
-    })
-}
-
-fn is_mark(letter: char) -> bool {
-    !letter.is_alphanumeric()
-}
-
-/// Returns whether a word has a capital, then small letters, and only letters and hyphens.
-fn is_capitalised(word: &str) -> bool {
-    let mut letters = word.chars();
-    letters.next().is_some_and(char::is_uppercase)
-        && letters.next().is_some_and(char::is_lowercase)
-        && letters.all(|letter| letter.is_alphabetic() || letter == '-')
-}
-
-/// Returns whether a sentence says why.
-fn gives_reason(sentence: &str) -> bool {
-    let lower = sentence.to_lowercase();
-    REASON_PHRASES.iter().any(|phrase| lower.contains(phrase))
-}
-
-/// Returns whether a text contains a year from 1900 to 2099.
-pub(crate) fn has_year(text: &str) -> bool {
-    let is_year = |word: &str| {
-        let starts = word.starts_with("19") || word.starts_with("20");
-        word.len() == 4 && starts && word.bytes().all(|byte| byte.is_ascii_digit())
-    };
-    text.unicode_words().any(is_year)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -459,20 +405,6 @@ mod tests {
                 wanted,
                 "{question} {sentence}"
             );
-        }
-    }
-
-    #[test]
-    fn a_name_has_two_words() {
-        for (text, wanted) in [
-            ("It was written by Ada Lovelace.", true),
-            ("It was written by (Jean-Paul Sartre).", true),
-            ("The Hash class", false),
-            ("a Diffie-Hellman exchange", false),
-            ("Generate Alice's keys", false),
-            ("It sends GET. Paths are relative.", false),
-        ] {
-            assert_eq!(has_name(text), wanted, "{text}");
         }
     }
 

@@ -198,7 +198,7 @@ pub(crate) fn is_asked_with_characters(word: &str) -> bool {
     WORDS.contains(word)
 }
 
-/// Returns whether a Chinese character or a Korean syllable has no meaning of its own in a question.
+/// Returns whether a Chinese character or a Korean syllable means nothing alone in a question.
 pub(crate) fn is_particle(letter: &str) -> bool {
     CHINESE_PARTICLES.contains(letter) || KOREAN_PARTICLES.contains(letter)
 }

@@ -7,6 +7,7 @@ pub(crate) mod asking;
 pub(crate) mod compounds;
 pub(crate) mod entries;
 pub(crate) mod follow_up;
+pub(crate) mod holds;
 pub(crate) mod identifier;
 pub(crate) mod index;
 pub(crate) mod lexical;

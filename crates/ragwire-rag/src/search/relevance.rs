@@ -510,6 +510,15 @@ mod tests {
     }
 
     #[test]
+    fn tests_come_after_what_they_test_unless_they_are_asked_for() {
+        let code = "/// Reads the feathers of a robin from a file.\nfn read() {}\n";
+        let test = "/// Reads the feathers of a robin from a file.\nfn robin_feathers() {}\n";
+        let files = [("tests/robin.rs", test), ("src/robin.rs", code)];
+        assert_eq!(first(&files, "how are robin feathers read"), "src/robin.rs");
+        assert_eq!(first(&files, "which test reads robin feathers"), "tests/robin.rs");
+    }
+
+    #[test]
     fn lists_of_changes_and_of_questions_come_last_unless_they_are_asked_for() {
         let text = "# Cache\n\nThe robin cache keeps each feather that was seen before in a file.";
         let changes = "# Changelog\n\nRobin cache: fixed a feather.";

@@ -1,6 +1,8 @@
 //! Documents that name what others explain: lists of changes, and tests. Their passages come after others, unless they are
 //! asked for.
 
+use unicode_segmentation::UnicodeSegmentation;
+
 use crate::Hit;
 
 /// What the headings and names of lists of changes contain. They name every feature and explain none.
@@ -13,7 +15,7 @@ const CHANGE_LISTS: [&str; 7] = [
     "what's new",
     "history",
 ];
-/// What a question about changes contains, besides a version number.
+/// What the words of a question about changes begin with.
 const ABOUT_CHANGES: [&str; 15] = [
     "chang", "version", "releas", "new", "added", "remov", "fix", "histor", "since", "introduc", "deprecat",
     "dropped", "gone", "renamed", "breaking",
@@ -23,8 +25,8 @@ const TEST_FOLDERS: [&str; 5] = ["test", "tests", "__tests__", "testdata", "fixt
 /// What the name of a file of tests begins or ends with, without its extension.
 const TEST_STARTS: [&str; 1] = ["test_"];
 const TEST_ENDS: [&str; 5] = ["_test", ".test", "-test", ".spec", "_spec"];
-/// What a question about tests contains.
-const ABOUT_TESTS: [&str; 4] = ["test", "fixture", "assert", "spec"];
+/// What the words of a question about tests begin with.
+const ABOUT_TESTS: [&str; 3] = ["test", "fixture", "assert"];
 
 /// What a passage is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +58,9 @@ impl Secondary {
             Self::Changes => &ABOUT_CHANGES,
             Self::Tests => &ABOUT_TESTS,
         };
-        words.iter().any(|word| question.contains(word))
+        question
+            .unicode_words()
+            .any(|asked| words.iter().any(|start| asked.starts_with(start)))
     }
 }
 
@@ -72,6 +76,18 @@ fn holds_tests(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_question_is_about_tests_or_changes_by_the_beginnings_of_its_words() {
+        for (secondary, question, wanted) in [
+            (Secondary::Tests, "how do i run the tests", true),
+            (Secondary::Tests, "how do i specify the latest one", false),
+            (Secondary::Changes, "since which release is it fixed", true),
+            (Secondary::Changes, "which prefix is unchanged", false),
+        ] {
+            assert_eq!(secondary.is_asked_for(question), wanted, "{question}");
+        }
+    }
 
     #[test]
     fn tests_are_known_by_their_names() {

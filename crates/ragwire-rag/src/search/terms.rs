@@ -244,7 +244,7 @@ pub(crate) fn lessen_carried(library: LibraryView<'_>, terms: &mut [Term], own: 
 }
 
 /// Puts the apostrophes back into contractions that were typed without them, so that `whats` and
-/// `isnt` are the stop words that they stand for.
+/// `isnt` are stop words.
 pub(crate) fn with_apostrophes(question: &str) -> Cow<'_, str> {
     let spelled = |word: &str| {
         let lower = word.to_lowercase();
@@ -372,8 +372,8 @@ fn corrected(library: LibraryView<'_>, word: &str, stem: String, weight: f32, un
     }
 }
 
-/// Returns the share of the weight of all terms that `holds` accepts, from 0 to 1; 0 if there are
-/// no terms.
+/// Returns the share of the weight of all terms that `holds` accepts, from 0 to 1; 0 for an
+/// empty list.
 pub(crate) fn coverage(terms: &[Term], holds: impl Fn(&Term) -> bool) -> f32 {
     let all: f32 = terms.iter().map(|term| term.weight).sum();
     let held: f32 = terms

@@ -352,7 +352,7 @@ impl Run<'_> {
                 self.sink.send(nothing).await?;
                 self.continue_by_words(&error).await?;
                 let question = self.query.clone();
-                // A made-up passage has words that nobody asked for.
+                // A made-up passage has words that the question lacks.
                 let query = if tool == Tool::Hyde { &question } else { query };
                 self.search_with(Tool::Hybrid, query, iteration).await
             }

@@ -45,6 +45,25 @@ async fn each_part_of_a_question_is_answered_or_declined() {
 }
 
 #[tokio::test]
+async fn a_question_when_something_changed_is_answered_with_the_heading() {
+    let changes =
+        "# Changes\n\n## 0.28.0 (28th November, 2024)\n\nThe deprecated feather option has been removed.\n";
+    let agent = Agent::lexical(library("CHANGELOG.md", changes));
+    for (question, text) in [
+        (
+            "When was the feather option removed?",
+            "**0.28.0 (28th November, 2024):** The deprecated feather option has been removed. [1]",
+        ),
+        (
+            "Has the feather option been removed?",
+            "The deprecated feather option has been removed. [1]",
+        ),
+    ] {
+        assert_eq!(ask_default(&agent, question).await.text, text);
+    }
+}
+
+#[tokio::test]
 async fn an_unknown_word_is_named() {
     let agent = Agent::lexical(birds());
     let question = "When do the robin and the owl hunt at night or sing at dawn in Atlantis?";

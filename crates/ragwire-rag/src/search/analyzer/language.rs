@@ -105,7 +105,7 @@ impl Language {
         })
     }
 
-    /// Returns the bit that stands for it in a set of languages.
+    /// Returns its bit in a set of languages.
     pub(crate) fn bit(self) -> u32 {
         1 << self as u32
     }

@@ -368,7 +368,7 @@ mod tests {
     fn chinese_japanese_and_korean_give_pairs() {
         let cases: &[(&str, &[&str])] = &[
             ("模型训练 用 rust", &["模型", "型训", "训练", "用", "rust"]),
-            // A name in Katakana is a run of its own, and part of a longer one.
+            // A name in Katakana is a separate run, and part of a longer one.
             ("東京タワー", &["東京", "タワ", "ワー"]),
             ("データベース", &["デー", "ータ", "タベ", "ベー", "ース"]),
             // The particle of a noun makes another word, but not another first pair.

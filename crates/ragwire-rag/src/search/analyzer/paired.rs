@@ -1,5 +1,5 @@
 //! The words of a question in Chinese and Japanese, whose texts are searched by pairs of characters. A text gives
-//! all its pairs, a question those within its words: in `系统升级` there is no word `统升`.
+//! all its pairs, a question those within its words: `统升` in `系统升级` is none of them.
 
 use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
 
@@ -84,7 +84,8 @@ impl Cutter {
         // Korean has spaces between words.
         let ends: Vec<usize> = if is_hangul(run) {
             let stem = korean::stem(run).len();
-            [stem, run.len()][usize::from(stem == run.len())..].to_vec()
+            let particle = (stem < run.len()).then_some(run.len());
+            std::iter::once(stem).chain(particle).collect()
         } else {
             self.0.segment_str(run).skip(1).collect()
         };

@@ -34,7 +34,7 @@ impl<'a> Comment<'a> {
         let first = lines.first()?;
         let trimmed = first.trim_start();
         let is_outer = trimmed.len() == first.len();
-        let comment = if trimmed.starts_with("/**") || (is_outer && trimmed.starts_with("/*")) {
+        let (length, comment) = if trimmed.starts_with("/**") || (is_outer && trimmed.starts_with("/*")) {
             Self::block(lines)
         } else if let Some(mark) = STRING_MARKS.iter().find(|mark| trimmed.starts_with(**mark)) {
             if !before.is_empty() && !before.ends_with(':') {
@@ -42,17 +42,14 @@ impl<'a> Comment<'a> {
             }
             Self::string(lines, mark)
         } else if let Some(mark) = DESCRIPTION_MARKS.iter().find(|mark| is_marked(trimmed, mark)) {
-            Some(Self::of_lines(lines, mark))
+            Self::of_lines(lines, mark)
         } else {
             let mark = LINE_MARKS
                 .iter()
                 .find(|mark| is_outer && is_marked(first, mark))?;
-            Some(Self::of_lines(lines, mark))
+            Self::of_lines(lines, mark)
         };
-        let Some(comment) = comment else {
-            return Some((lines.len(), None));
-        };
-        Some((comment.text.len(), Some(comment).filter(Self::is_text)))
+        Some((length, comment.filter(Self::is_text)))
     }
 
     /// Returns whether the lines after the one with the name of a definition begin with a string that describes it.
@@ -88,61 +85,50 @@ impl<'a> Comment<'a> {
         flush(&mut open, in_fence, blocks)
     }
 
-    fn of_lines(lines: &[&'a str], mark: &str) -> Self {
+    fn of_lines(lines: &[&'a str], mark: &str) -> (usize, Option<Self>) {
         let marked = lines.iter().map_while(|line| {
             let trimmed = line.trim_start();
             is_marked(trimmed, mark).then(|| &trimmed[mark.len()..])
         });
         let text: Vec<&str> = marked.collect();
-        Self {
-            text,
-            is_within: false,
-        }
+        let is_within = false;
+        (text.len(), Some(Self { text, is_within }))
     }
 
-    fn block(lines: &[&'a str]) -> Option<Self> {
+    fn block(lines: &[&'a str]) -> (usize, Option<Self>) {
+        let bare = lines.iter().enumerate().map(|(at, line)| match at {
+            0 => line.trim_start().trim_start_matches('/'),
+            _ => line.trim_start(),
+        });
+        Self::up_to("*/", bare, false, |line| line.trim_start_matches('*'))
+    }
+
+    fn string(lines: &[&'a str], mark: &str) -> (usize, Option<Self>) {
+        let bare = lines.iter().enumerate().map(|(at, line)| match at {
+            0 => &line.trim_start()[mark.len()..],
+            _ => line,
+        });
+        Self::up_to(mark.trim_start_matches('r'), bare, true, |line| line)
+    }
+
+    /// Returns the comment of the lines up to the one with its end, and how many they are. None if code follows in that
+    /// line, or if the end is missing.
+    fn up_to(
+        end: &str,
+        lines: impl Iterator<Item = &'a str>,
+        is_within: bool,
+        unmarked: impl Fn(&'a str) -> &'a str,
+    ) -> (usize, Option<Self>) {
         let mut text = Vec::new();
-        for (at, line) in lines.iter().enumerate() {
-            let trimmed = line.trim_start();
-            let bare = if at == 0 {
-                trimmed.trim_start_matches('/')
-            } else {
-                trimmed
-            };
-            let ended = bare.split_once("*/");
-            let bare = ended.map_or(bare, |(before, _)| before);
-            text.push(bare.trim_start_matches('*'));
-            if let Some((_, after)) = ended {
-                return Some(Self::ended(text, after, false));
+        for line in lines {
+            if let Some((last, after)) = line.split_once(end) {
+                text.push(unmarked(last));
+                let is_alone = after.trim().is_empty();
+                return (text.len(), is_alone.then_some(Self { text, is_within }));
             }
+            text.push(unmarked(line));
         }
-        None
-    }
-
-    fn string(lines: &[&'a str], mark: &str) -> Option<Self> {
-        let end = mark.trim_start_matches('r');
-        let mut text = Vec::new();
-        for (at, line) in lines.iter().enumerate() {
-            let bare = if at == 0 {
-                &line.trim_start()[mark.len()..]
-            } else {
-                line
-            };
-            let ended = bare.split_once(end);
-            text.push(ended.map_or(bare, |(before, _)| before));
-            if let Some((_, after)) = ended {
-                return Some(Self::ended(text, after, true));
-            }
-        }
-        None
-    }
-
-    /// Returns a comment that has ended. With code after it, it is read as code.
-    fn ended(mut text: Vec<&'a str>, after: &str, is_within: bool) -> Self {
-        if !after.trim().is_empty() {
-            text.fill("");
-        }
-        Self { text, is_within }
+        (text.len(), None)
     }
 
     /// Returns whether it is text and no code that was commented out.

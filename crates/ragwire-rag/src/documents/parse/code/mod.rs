@@ -59,7 +59,7 @@ const DEFINITIONS: [&str; 24] = [
     "service",
     "defmodule",
 ];
-/// The longest heading, in bytes: arguments tell little.
+/// The longest heading, in bytes. It has no arguments.
 const MAX_HEADING_BYTES: usize = 100;
 
 pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseError> {

@@ -11,16 +11,13 @@ use html5ever::{ParseOpts, parse_document};
 use scraper::node::Element;
 use scraper::{Html, HtmlTreeSink, Node};
 
+mod skipped;
+
+use skipped::is_skipped;
+
 use super::blocks::{Blocks, prose};
 use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed, attributes};
 
-/// Elements whose text is not visible, or that repeat on every page of a site.
-const SKIPPED: [&str; 19] = [
-    "script", "style", "nav", "template", "noscript", "svg", "math", "iframe", "object", "canvas", "audio",
-    "video", "select", "textarea", "datalist", "head", "footer", "button", "dialog",
-];
-/// Roles of elements that repeat on every page of a site.
-const SKIPPED_ROLES: [&str; 4] = ["navigation", "banner", "contentinfo", "search"];
 /// A main part with less text than this, in bytes, may be one of several, so the whole page is read.
 const MIN_MAIN_BYTES: usize = 200;
 /// Elements within a line of text. Every other element ends the block before it.
@@ -29,25 +26,6 @@ const INLINE: [&str; 39] = [
     "i", "img", "ins", "kbd", "label", "mark", "nobr", "output", "q", "rp", "rt", "ruby", "s", "samp",
     "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr",
 ];
-/// Classes of what belongs to the page and not to its text: the sign behind a heading that links to it, the numbers of
-/// lines beside a listing, and what DocBook, Publican and Sphinx put around each page.
-const SKIPPED_CLASSES: [&str; 13] = [
-    "headerlink",
-    "header-anchor",
-    "anchor-link",
-    "doc-anchor",
-    "viewcode-link",
-    "navheader",
-    "navfooter",
-    "docnav",
-    "sphinxsidebar",
-    "toc",
-    "id_link",
-    "linenos",
-    "permalink",
-];
-/// Elements with the whole page or its text. A class of theirs says how the page looks.
-const WHOLE: [&str; 4] = ["html", "body", "main", "article"];
 /// The longest cell of a table of data, in bytes.
 const MAX_CELL_BYTES: usize = 1_000;
 /// How much text is given to the tree builder between two checks of the tree, in bytes.
@@ -363,44 +341,6 @@ fn is_field_list(list: &Element) -> bool {
     list.classes().any(|class| class == "field-list")
 }
 
-fn is_skipped(node: &NodeRef<'_, Node>, element: &Element) -> bool {
-    SKIPPED.contains(&element.name())
-        || (element.attr("hidden").is_some() && !is_last_of_alternatives(node))
-        || element.attr("aria-hidden") == Some("true")
-        || element
-            .attr("role")
-            .is_some_and(|role| SKIPPED_ROLES.contains(&role))
-        || element.classes().any(|class| SKIPPED_CLASSES.contains(&class)) && !WHOLE.contains(&element.name())
-        || element.attr("style").is_some_and(hides)
-}
-
-/// Returns whether an element is the last of several in a line that are all hidden. A script of the page shows one of
-/// them, such as the key `Command` or `Ctrl`, and the last one is for every other reader.
-fn is_last_of_alternatives(node: &NodeRef<'_, Node>) -> bool {
-    let is_hidden_span = |node: &NodeRef<'_, Node>| match node.value() {
-        Node::Element(element) => element.name() == "span" && element.attr("hidden").is_some(),
-        Node::Text(text) => text.trim().is_empty(),
-        _ => true,
-    };
-    let is_element = |node: &NodeRef<'_, Node>| matches!(node.value(), Node::Element(_));
-    // Those after it first: all others are before the last one alone, so that many of them do not take long.
-    is_hidden_span(node)
-        && !node
-            .next_siblings()
-            .any(|sibling| is_element(&sibling) || !is_hidden_span(&sibling))
-        && node.prev_siblings().any(|sibling| is_element(&sibling))
-        && node.prev_siblings().all(|sibling| is_hidden_span(&sibling))
-}
-
-fn hides(style: &str) -> bool {
-    let style: String = style
-        .chars()
-        .filter(|c| !c.is_whitespace())
-        .collect::<String>()
-        .to_ascii_lowercase();
-    style.contains("display:none") || style.contains("visibility:hidden")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -430,23 +370,6 @@ mod tests {
                 ("Guide one > Install", "1 | 2"),
                 ("Guide one > Install", "fn a() {\n  x\n}"),
                 ("Guide one > Install", "tail"),
-            ],
-        );
-    }
-
-    #[test]
-    fn of_words_that_a_script_chooses_from_the_last_one_is_kept() {
-        let page = "<p>Press <span><span hidden class=mac>Command</span> <span hidden>Ctrl</span></span>+U.\
-            <p>Nothing <span hidden>secret</span>.<p>One <span>a<span hidden>secret</span><span hidden>secret</span></span>.\
-            <p><span hidden>secret</span><b>bold</b><span hidden>secret</span>.";
-        let parsed = parse(page, &ParseLimits::default()).unwrap();
-        check_blocks(
-            &parsed,
-            &[
-                ("", "Press Ctrl+U."),
-                ("", "Nothing ."),
-                ("", "One a."),
-                ("", "bold."),
             ],
         );
     }
