@@ -7,6 +7,9 @@ use super::{DocumentKind, ParseError, ParseLimits, package, text};
 /// before it.
 const PDF_HEADER_WITHIN_BYTES: usize = 1024;
 
+/// How far into a text its markup is looked for, in bytes.
+const MARKUP_WITHIN_BYTES: usize = 64 * 1024;
+
 /// Extensions of files that are documents, or code, with the kind that they are read as unless their
 /// content says otherwise. A folder is searched for these.
 pub const EXTENSIONS: [(&str, DocumentKind); 78] = [
@@ -117,9 +120,34 @@ pub(super) fn detect(name: &str, bytes: &[u8], limits: &ParseLimits) -> Result<D
             // An empty file has its own error, and text under a wrong name is read as text.
             Ok(DocumentKind::Text)
         }
-        Some(DocumentKind::Rtf) | None => Ok(DocumentKind::Text),
+        Some(DocumentKind::Rtf | DocumentKind::Text) | None => Ok(of_text(bytes)),
         Some(kind) => Ok(kind),
     }
+}
+
+/// Returns the markup of a text: Django's manual is reStructuredText in `.txt`, an `llms.txt` is Markdown.
+fn of_text(bytes: &[u8]) -> DocumentKind {
+    let Ok(text) = std::str::from_utf8(&bytes[..bytes.len().min(MARKUP_WITHIN_BYTES)]).or_else(|error| {
+        // A letter may be cut at the end.
+        std::str::from_utf8(&bytes[..error.valid_up_to()])
+    }) else {
+        return DocumentKind::Text;
+    };
+    let is_directive = |line: &str| {
+        let rest = line.strip_prefix(".. ").unwrap_or_default();
+        let name = rest.split_once("::").map_or("", |(name, _)| name);
+        let is_target = rest.starts_with('_') && rest.ends_with(':');
+        is_target || name.starts_with(char::is_alphabetic) && !name.contains(char::is_whitespace)
+    };
+    if text.lines().any(|line| is_directive(line.trim_end())) {
+        return DocumentKind::Rst;
+    }
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let has_title = lines.next().is_some_and(|line| line.starts_with("# "));
+    if has_title && text.contains("](") {
+        return DocumentKind::Markdown;
+    }
+    DocumentKind::Text
 }
 
 /// Returns whether the name is that of Markdown with components.

@@ -34,7 +34,7 @@ pub use kind::EXTENSIONS;
 
 /// Changes whenever [`parse`] gives other blocks for the same file than before. Who remembers what a
 /// file became has to read it again then.
-pub const PARSER_VERSION: u32 = 8;
+pub const PARSER_VERSION: u32 = 9;
 
 /// The content of one file. Serializes to JSON, so that it can be sent between processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -369,6 +369,28 @@ mod tests {
             ("Makefile", b"all: x", Ok(DocumentKind::Code)),
             ("a.mdx", b"Hi.", Ok(DocumentKind::Markdown)),
             ("a.txt", b"{\\rtf1 Hi.}", Ok(DocumentKind::Rtf)),
+            (
+                "a.txt",
+                b"=====\nTitle\n=====\n\n.. note::\n\n   Hi.",
+                Ok(DocumentKind::Rst),
+            ),
+            (
+                "a.txt",
+                b".. _title:\n\nTitle\n=====\n\nHi.",
+                Ok(DocumentKind::Rst),
+            ),
+            (
+                "a.txt",
+                b".. Hi. So it is: that\n.. std :: no",
+                Ok(DocumentKind::Text),
+            ),
+            (
+                "llms.txt",
+                b"# Title\n\n- [One](one.md): first",
+                Ok(DocumentKind::Markdown),
+            ),
+            ("README", b"# Title\n\n[One](one.md)", Ok(DocumentKind::Markdown)),
+            ("a.txt", b"# a comment\nHi.", Ok(DocumentKind::Text)),
             (
                 "a.txt",
                 b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0",

@@ -3,6 +3,8 @@
 //! Paragraphs, list items and table rows become blocks. Raw HTML is read as HTML. Front matter is not
 //! text, but for its description.
 
+mod dialects;
+
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use super::blocks::Blocks;
@@ -72,9 +74,12 @@ impl Reader {
             | Options::ENABLE_TASKLISTS
             | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS
             | Options::ENABLE_DEFINITION_LIST
-            | Options::ENABLE_PLUSES_DELIMITED_METADATA_BLOCKS;
+            | Options::ENABLE_PLUSES_DELIMITED_METADATA_BLOCKS
+            | Options::ENABLE_HEADING_ATTRIBUTES
+            | Options::ENABLE_WIKILINKS;
         let limits = self.limits;
-        for event in Parser::new_ext(text, options) {
+        let text = dialects::plain(text);
+        for event in Parser::new_ext(&text, options) {
             self.event(event, &limits)?;
         }
         self.flush()
@@ -260,8 +265,42 @@ mod tests {
     #[test]
     fn hostile_nesting_returns_soon() {
         let pieces = [
-            ">", "> ", "- ", "[", "![", "*a ", "_", "`", "1. ", "<div>", "<b>", "|", "[^1]: ", "**a_",
-            "# a\n", "[a](", "|a\n|-\n", "&",
+            ">",
+            "> ",
+            "- ",
+            "[",
+            "![",
+            "*a ",
+            "_",
+            "`",
+            "1. ",
+            "<div>",
+            "<b>",
+            "|",
+            "[^1]: ",
+            "**a_",
+            "# a\n",
+            "[a](",
+            "|a\n|-\n",
+            "&",
+            "{{<",
+            "{{< a >}}",
+            "{%",
+            "{/*",
+            "<A ",
+            "<a b={",
+            "<A b='c'>",
+            "{a}`",
+            "!!! a\n    ",
+            ":::a\n",
+            "```{note}\n",
+            "> [!a]\n",
+            "=== \"a\"\n",
+            "    ",
+            "``",
+            "](b){a",
+            "<a\n",
+            "{: a=1}",
         ];
         check_returns_soon(parse, &pieces);
     }

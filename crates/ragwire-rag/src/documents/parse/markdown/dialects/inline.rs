@@ -1,0 +1,138 @@
+//! What is rewritten within a line.
+
+use std::borrow::Cow;
+
+use super::components::{Tag, attribute_list, tag};
+use super::shortcodes::Shortcode;
+
+/// The longest name of a role in bytes.
+const MAX_ROLE_BYTES: usize = 40;
+/// The longest code span in bytes.
+const MAX_SPAN_BYTES: usize = 4_000;
+
+/// Returns a line as plain Markdown, or `None` if it opens a tag that it does not close.
+pub(super) fn inline(line: &str) -> Option<Cow<'_, str>> {
+    if !line.contains(['{', '<']) {
+        return Some(Cow::Borrowed(line));
+    }
+    let mut plain = String::with_capacity(line.len());
+    let (from_text, whole) = (line.trim_start().len(), line.trim().len());
+    let mut rest = line;
+    while let Some(at) = rest.find(['`', '\\', '{', '<']) {
+        plain.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let copied = match &rest[..1] {
+            "`" => code_span(rest),
+            // What is escaped is text.
+            "\\" => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
+            "{" => match braces(rest, whole, &mut plain) {
+                Braces::LeftOut(length) => {
+                    rest = &rest[length..];
+                    0
+                }
+                Braces::Open => return None,
+                Braces::Text => 1,
+            },
+            _ => match tag(rest) {
+                Tag::LeftOut(length, title) => {
+                    push_title(&mut plain, title, from_text == rest.len());
+                    rest = &rest[length..];
+                    0
+                }
+                Tag::Html(length) => length,
+                Tag::Open => return None,
+                Tag::Text => 1,
+            },
+        };
+        plain.push_str(&rest[..copied]);
+        rest = &rest[copied..];
+    }
+    plain.push_str(rest);
+    Some(Cow::Owned(plain))
+}
+
+/// Returns the length of the code span that a text begins with, or of its marks if nothing closes it.
+fn code_span(text: &str) -> usize {
+    let text = &text[..text.floor_char_boundary(MAX_SPAN_BYTES)];
+    let marks = text.len() - text.trim_start_matches('`').len();
+    let mut at = marks;
+    while let Some(found) = text[at..].find('`') {
+        at += found;
+        let closing = text[at..].len() - text[at..].trim_start_matches('`').len();
+        at += closing;
+        if closing == marks {
+            return at;
+        }
+    }
+    marks
+}
+
+/// What a `{` begins.
+enum Braces {
+    /// Something of so many bytes, of which the reader sees what has been written.
+    LeftOut(usize),
+    /// Something without an end.
+    Open,
+    Text,
+}
+
+/// Writes what the reader sees of something in braces, in a line whose text has so many bytes.
+fn braces(text: &str, whole: usize, plain: &mut String) -> Braces {
+    if Shortcode::begins(text) {
+        let Some(shortcode) = Shortcode::parse(text) else {
+            return Braces::Open;
+        };
+        // The target of a link: `[text]({{< relref "page" >}})`, `[text]: {{< relref "page" >}}`.
+        let is_target = ["](", "]: ", "](<"].iter().any(|begin| plain.ends_with(begin));
+        let shown = shortcode.shown(shortcode.length == whole, &text[shortcode.length..]);
+        plain.push_str(if is_target { "#" } else { shown });
+        return Braces::LeftOut(shortcode.length);
+    }
+    if text.starts_with("{/*") {
+        return text
+            .find("*/}")
+            .map_or(Braces::Open, |end| Braces::LeftOut(end + "*/}".len()));
+    }
+    if let Some(blank) = ["{\" \"}", "{' '}"]
+        .iter()
+        .find(|blank| text.starts_with(**blank))
+    {
+        plain.push(' ');
+        return Braces::LeftOut(blank.len());
+    }
+    let follows = plain.ends_with([')', ']', '`', '*', '_']) || text.starts_with("{:");
+    let list = follows.then(|| attribute_list(text)).flatten();
+    list.or_else(|| role(text, plain))
+        .map_or(Braces::Text, Braces::LeftOut)
+}
+
+/// Writes the text of a role of MyST, `` {ref}`text <target>` ``, and returns its length.
+fn role(text: &str, plain: &mut String) -> Option<usize> {
+    let within = &text[1..text.floor_char_boundary(MAX_ROLE_BYTES).max(1)];
+    let name = &within[..within.find('}')?];
+    let after = &text[name.len() + 2..];
+    let is_name = name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | ':'));
+    if !is_name || !after.starts_with('`') {
+        return None;
+    }
+    let span = code_span(after);
+    let inner = after[..span].trim_matches('`');
+    match inner.strip_suffix('>').and_then(|inner| inner.rsplit_once(" <")) {
+        Some((text, _)) => plain.push_str(text),
+        None => plain.push_str(&after[..span]),
+    }
+    Some(name.len() + 2 + span)
+}
+
+/// Writes the title of a component: as a paragraph where the component begins the line.
+fn push_title(plain: &mut String, title: &str, begins: bool) {
+    if title.is_empty() {
+        return;
+    }
+    plain.push_str(if begins { "\n" } else { " " });
+    plain.push_str(title);
+    plain.push_str(if begins { "\n\n" } else { " " });
+}
