@@ -19,6 +19,7 @@ mod package;
 
 pub(crate) use code::defined_name;
 pub(crate) mod pdf;
+mod plain;
 mod rst;
 mod rtf;
 mod text;
@@ -318,7 +319,7 @@ pub fn parse(name: &str, bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, P
         DocumentKind::Html => html::parse(&text::decode_html(bytes)?, limits)?,
         DocumentKind::Markdown if kind::is_mdx(name) => markdown::parse_mdx(&text::decode(bytes)?, limits)?,
         DocumentKind::Markdown => markdown::parse(&text::decode(bytes)?, limits)?,
-        DocumentKind::Text => text::parse(&text::decode(bytes)?, limits)?,
+        DocumentKind::Text => plain::parse(&text::decode(bytes)?, limits)?,
         DocumentKind::Rst => rst::parse(&text::decode(bytes)?, limits)?,
         DocumentKind::Asciidoc => adoc::parse(&text::decode(bytes)?, limits)?,
         DocumentKind::Csv => csv::parse(&text::decode(bytes)?, limits)?,

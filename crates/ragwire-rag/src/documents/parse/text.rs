@@ -1,4 +1,4 @@
-//! Reads text without markup, and decodes bytes into text.
+//! Decodes bytes into text.
 //!
 //! The encoding is chosen in this order: a byte order mark decides; valid UTF-8 is UTF-8; text with
 //! NULs at every second byte is UTF-16; UTF-8 with a few broken bytes is read with U+FFFD in their
@@ -6,8 +6,7 @@
 
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 
-use super::blocks::Blocks;
-use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed};
+use super::ParseError;
 
 /// How many bytes of a file are examined to distinguish text from binary data.
 const SAMPLE_BYTES: usize = 8 * 1024;
@@ -33,23 +32,6 @@ const META_WITHIN_BYTES: usize = 1024;
 
 /// A listing that is written line by line becomes a block at about this size, in bytes.
 pub(super) const LISTING_BYTES: usize = 4_000;
-
-/// Reads text; an empty line ends a paragraph.
-pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseError> {
-    let mut blocks = Blocks::new(limits);
-    let mut paragraph = String::new();
-    for line in text.lines() {
-        if line.trim().is_empty() {
-            blocks.push(BlockKind::Prose, None, &paragraph)?;
-            paragraph.clear();
-        } else {
-            paragraph.push_str(line);
-            paragraph.push('\n');
-        }
-    }
-    blocks.push(BlockKind::Prose, None, &paragraph)?;
-    Ok(Parsed::new(DocumentKind::Text, None, blocks))
-}
 
 /// Returns whether the bytes are not text in any supported encoding.
 pub(super) fn looks_binary(bytes: &[u8]) -> bool {
@@ -162,6 +144,7 @@ fn utf16_without_mark(sample: &[u8]) -> Option<&'static Encoding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::documents::parse::ParseLimits;
 
     #[test]
     fn every_encoding_decodes_to_the_same_text() {
@@ -225,29 +208,5 @@ mod tests {
     fn html_may_declare_its_encoding() {
         let page = b"<meta charset=\"iso-8859-2\"><p>\xb1\xe6";
         assert!(decode_html(page).unwrap().ends_with("ąć"));
-    }
-
-    #[test]
-    fn paragraphs_end_at_empty_lines_however_lines_end() {
-        let parsed = parse("One\r\ntwo.\r\n \r\nThree.\n\n\n\nFour.", &ParseLimits::default()).unwrap();
-        let texts: Vec<_> = parsed.blocks.iter().map(|block| block.text.as_str()).collect();
-        assert_eq!(texts, ["One two.", "Three.", "Four."]);
-    }
-
-    #[test]
-    fn sizes_at_the_edge_are_read() {
-        let limits = ParseLimits::default();
-        let line = "word ".repeat(2_000_000);
-        assert_eq!(parse(&line, &limits).unwrap().blocks.len(), 1);
-        assert_eq!(
-            parse(&"a\n".repeat(100_000), &limits).unwrap().blocks[0]
-                .text
-                .len(),
-            199_999
-        );
-        assert_eq!(
-            parse(&"a\n\n".repeat(100_000), &limits).unwrap().blocks.len(),
-            100_000
-        );
     }
 }

@@ -4,10 +4,12 @@
 //! One pass over the lines. What is not understood is text.
 
 mod inline;
+mod substitutions;
 mod tables;
 
 use inline::{inline, is_name};
-use tables::is_simple_border;
+use substitutions::substituted;
+use tables::{Names, is_simple_border};
 
 use super::blocks::Blocks;
 use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed};
@@ -69,6 +71,7 @@ const DESCRIPTIONS: [&str; 21] = [
 const MIN_ADORNMENT: usize = 3;
 
 pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseError> {
+    let text = substituted(text);
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     let mut reader = Reader {
         lines: &lines,
@@ -118,10 +121,10 @@ impl<'a> Reader<'a> {
         if self.heading()? {
             return Ok(());
         }
-        if line.starts_with("+-") || line.starts_with("+=") {
+        if trimmed.starts_with("+-") || trimmed.starts_with("+=") {
             return self.grid_table();
         }
-        if is_simple_border(line) {
+        if is_simple_border(trimmed) {
             return self.simple_table();
         }
         if let Some(rest) = trimmed
@@ -233,12 +236,12 @@ impl<'a> Reader<'a> {
         if name == "list-table" || name == "csv-table" {
             self.open.push_str(argument);
             self.flush()?;
-            self.options(outer);
+            let names = Names::from_options(self.options(outer));
             let body = self.body(outer);
             return if name == "csv-table" {
-                self.csv(&body)
+                self.csv_table(&body, &names)
             } else {
-                self.list_table(&body)
+                self.list_table(&body, &names)
             };
         }
         self.options(outer);
@@ -260,11 +263,13 @@ impl<'a> Reader<'a> {
         self.blocks.term(&inline(text))
     }
 
-    /// Skips the options of a directive, `:name: value`.
-    fn options(&mut self, outer: usize) {
+    /// Reads the options of a directive, `:name: value`.
+    fn options(&mut self, outer: usize) -> &'a [&'a str] {
+        let start = self.at;
         while indent(self.peek(0)) > outer && self.peek(0).trim_start().starts_with(':') {
             self.at += 1;
         }
+        &self.lines[start..self.at]
     }
 
     /// Returns the lines that are indented further than `outer`, without their common indentation.
@@ -418,12 +423,28 @@ mice   owls,
        at night
 =====  ======
 
+#. Within an item:
+
+    ====  ====
+    More  Less
+    ====  ====
+    x     y
+    ====  ====
+
+    +---+---+
+    | i | k |
+    +---+---+
+
 +------+-----+
 | a    | b   |
 +======+=====+
 | 1    | 2   |
 |      | 3   |
 +------+-----+
+
+.. |bird| replace:: the *robin*
+
+Feed |bird| but not |cat|.
 
 .. list-table:: Prices
    :header-rows: 1
@@ -446,6 +467,15 @@ Keep it dry.
 ";
         let parsed = parse(text, &ParseLimits::default()).unwrap();
         assert_eq!(parsed.title.as_deref(), Some("Birds"));
+        let names: Vec<&str> = parsed
+            .blocks
+            .iter()
+            .filter_map(|block| block.columns.as_deref())
+            .collect();
+        assert_eq!(
+            names,
+            ["Food | For", "Food | For", "More | Less", "a | b", "Food | Price"]
+        );
         check_blocks(
             &parsed,
             &[
@@ -462,8 +492,13 @@ Keep it dry.
                 ("Birds > Feeding", "Food | For"),
                 ("Birds > Feeding", "seeds | robins"),
                 ("Birds > Feeding", "mice | owls, at night"),
+                ("Birds > Feeding", "#. Within an item:"),
+                ("Birds > Feeding", "More | Less"),
+                ("Birds > Feeding", "x | y"),
+                ("Birds > Feeding", "i | k"),
                 ("Birds > Feeding", "a | b"),
                 ("Birds > Feeding", "1 | 2 3"),
+                ("Birds > Feeding", "Feed the robin but not |cat|."),
                 ("Birds > Feeding", "Prices"),
                 ("Birds > Feeding", "Food | Price"),
                 ("Birds > Feeding", "seeds | 2"),
@@ -491,8 +526,23 @@ Keep it dry.
     #[test]
     fn hostile_marks_return_soon() {
         let pieces = [
-            "`", "``", ":a:`", "*", "**a", "\\", "=", "===\na\n", "+-", "| ", ".. a::\n", "a::\n\n ",
-            "== =\n", "- ", " ",
+            "`",
+            "``",
+            ":a:`",
+            "*",
+            "**a",
+            "\\",
+            "=",
+            "===\na\n",
+            "+-",
+            "| ",
+            ".. a::\n",
+            "a::\n\n ",
+            "== =\n",
+            "- ",
+            " ",
+            ".. |a| replace:: a\n|a|",
+            "  == =\n",
         ];
         check_returns_soon(parse, &pieces);
     }

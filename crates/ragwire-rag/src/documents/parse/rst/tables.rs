@@ -1,25 +1,53 @@
 //! Reads the tables of reStructuredText: those of directives, grids, and simple ones with borders of `=`.
 
-use super::super::csv::Table;
 use super::inline::inline;
-use super::{ParseError, Reader};
+use super::{ParseError, Reader, indent};
+
+/// The names of the columns of a table that a directive begins.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    /// The names, where an option has them.
+    header: String,
+    /// Whether the first row has them.
+    first_row: bool,
+}
+
+impl Names {
+    /// Reads the options of a directive: `:header: "a", "b"`, `:header-rows: 1`.
+    pub(super) fn from_options(options: &[&str]) -> Self {
+        let value = |name: &str| {
+            let mut values = options.iter().filter_map(|line| line.trim().strip_prefix(name));
+            values.next().map(str::trim)
+        };
+        Self {
+            header: value(":header:").unwrap_or_default().to_owned(),
+            first_row: value(":header-rows:").is_some_and(|rows| rows != "0"),
+        }
+    }
+}
 
 impl Reader<'_> {
-    pub(super) fn csv(&mut self, body: &str) -> Result<(), ParseError> {
+    pub(super) fn csv_table(&mut self, body: &str, names: &Names) -> Result<(), ParseError> {
+        self.blocks.open_table();
+        let text = format!("{}\n{body}", names.header);
         let mut rows = csv::ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
             .trim(csv::Trim::All)
-            .from_reader(body.as_bytes());
-        for row in rows.records() {
+            .from_reader(text.as_bytes());
+        let has_names = names.first_row || !names.header.is_empty();
+        for (at, row) in rows.records().enumerate() {
             let row = row.map_err(|error| ParseError::damaged("table", &error))?;
             let cells: Vec<String> = row.iter().map(inline).collect();
-            self.row(&cells)?;
+            self.row(&cells, has_names && at == 0)?;
         }
+        self.blocks.close_table();
         Ok(())
     }
 
-    pub(super) fn list_table(&mut self, body: &str) -> Result<(), ParseError> {
+    pub(super) fn list_table(&mut self, body: &str, names: &Names) -> Result<(), ParseError> {
+        self.blocks.open_table();
+        let mut has_names = names.first_row;
         let mut cells: Vec<String> = Vec::new();
         for line in body.lines() {
             let (starts_row, line) = match line.strip_prefix("* ") {
@@ -27,7 +55,7 @@ impl Reader<'_> {
                 None => (false, line),
             };
             if starts_row && !cells.is_empty() {
-                self.row(&cells)?;
+                self.row(&cells, std::mem::take(&mut has_names))?;
                 cells.clear();
             }
             let line = line.trim_start();
@@ -41,22 +69,32 @@ impl Reader<'_> {
                 }
             }
         }
-        self.row(&cells)
+        self.row(&cells, has_names)?;
+        self.blocks.close_table();
+        Ok(())
     }
 
-    fn row(&mut self, cells: &[String]) -> Result<(), ParseError> {
-        let mut table = Table::default();
-        table.row(cells.iter().map(String::as_str), &mut self.blocks)
+    /// Adds a row, which may have the names of the columns.
+    fn row(&mut self, cells: &[String], has_names: bool) -> Result<(), ParseError> {
+        if cells.iter().all(|cell| cell.trim().is_empty()) {
+            return Ok(());
+        }
+        let cells: Vec<&str> = cells.iter().map(|cell| cell.trim()).collect();
+        self.blocks.row(None, &cells.join(" | "), has_names)
     }
 
     pub(super) fn grid_table(&mut self) -> Result<(), ParseError> {
         self.flush()?;
+        self.blocks.open_table();
         let mut cells: Vec<String> = Vec::new();
-        while self.peek(0).starts_with(['+', '|']) {
-            let line = self.peek(0);
+        loop {
+            let line = self.peek(0).trim_start();
+            if !line.starts_with(['+', '|']) {
+                break;
+            }
             if line.starts_with('+') {
                 let row: Vec<String> = cells.iter().map(|cell| inline(cell)).collect();
-                self.row(&row)?;
+                self.row(&row, line.starts_with("+="))?;
                 cells.clear();
             } else {
                 let parts = line.trim_matches('|').split('|');
@@ -73,12 +111,16 @@ impl Reader<'_> {
             self.at += 1;
         }
         let row: Vec<String> = cells.iter().map(|cell| inline(cell)).collect();
-        self.row(&row)
+        self.row(&row, false)?;
+        self.blocks.close_table();
+        Ok(())
     }
 
     pub(super) fn simple_table(&mut self) -> Result<(), ParseError> {
         self.flush()?;
-        let border = self.peek(0);
+        self.blocks.open_table();
+        let outer = indent(self.peek(0));
+        let border = &self.peek(0)[outer..];
         let starts: Vec<usize> = border
             .bytes()
             .enumerate()
@@ -89,12 +131,18 @@ impl Reader<'_> {
         let mut row: Vec<String> = Vec::new();
         while self.at < self.lines.len() {
             let line = self.peek(0);
+            if !line.is_empty() && indent(line) < outer {
+                break;
+            }
+            let line = line.get(outer..).unwrap_or_default();
             self.at += 1;
             if is_simple_border(line) {
-                // The last border, or the one below the first row.
+                // The last border, or the one below the names of the columns.
                 if self.peek(0).is_empty() {
                     break;
                 }
+                self.row(&row, true)?;
+                row.clear();
                 continue;
             }
             if line.is_empty() || line.bytes().all(|byte| matches!(byte, b'-' | b' ')) {
@@ -114,14 +162,17 @@ impl Reader<'_> {
                     cell.push_str(&inline(more));
                 }
             } else {
-                self.row(&row)?;
+                self.row(&row, false)?;
                 row = cells.into_iter().map(inline).collect();
             }
         }
-        self.row(&row)
+        self.row(&row, false)?;
+        self.blocks.close_table();
+        Ok(())
     }
 }
 
+/// Returns whether a line, without its indentation, begins or ends a simple table.
 pub(super) fn is_simple_border(line: &str) -> bool {
     line.starts_with("==") && line.contains(" =") && line.bytes().all(|byte| matches!(byte, b'=' | b' '))
 }
