@@ -16,14 +16,22 @@ const ENGLISH: &str = "many much use used uses using tell explain describe give 
     maybe perhaps guess think believe info information regarding concerning across beyond among amongst toward towards \
     throughout along alongside around behind beside besides despite except unless till although whether amid onto \
     anytime sometimes always even though want wants wanted wanna gonna need needs supposed way ways thing things \
-    stuff lot lots able anymore every i'm i've i'd i'll you're you've we're we've they're";
+    stuff lot lots able anymore every i'm i've i'd i'll you're you've we're we've they're \
+    may might must shall whom whose nobody noone none never again getting gets gives giving gave goes going \
+    went comes came coming seem seems trying tried tries certain whenever whatever whichever rather quite \
+    pretty kinda sorta dont doesnt didnt isnt arent cant couldnt wont wouldnt shouldnt havent hasnt wasnt \
+    whats hows wheres whos theres thats lets rid";
 
 const FRENCH: &str = "comment quand pourquoi combien quel quelle quels quelles où quoi puis peut peux peuvent \
     dois doit doivent faut utiliser utilise utilisé expliquer explique expliquez décrire décris décrivez donner \
     donne donnez montrer montre montrez plaît signifie signifient signification veut dire entend entendre \
     trouver trouve liste nom appelle obtenir obtient obtiens recevoir faire fait fais existe existent type \
     types sorte sortes genre document documents texte définition définir résumé résumer aperçu longtemps \
-    souvent passe informations information consiste fonctionne";
+    souvent passe informations information consiste fonctionne \
+    besoin veux veulent voudrais aimerais souhaite voulez bonjour salut merci svp stp toujours jamais encore \
+    déjà vraiment juste seulement plusieurs quelqu'un quelque chose personne rien tout toute toutes tous \
+    arrive arriver arrivent marche marchent ça cela fonctionnent moyen possible façon manière plutôt \
+    exactement sert servent";
 
 const GERMAN: &str = "wer wen wem wessen wann warum wieso weshalb wofür womit wodurch woher wohin worauf worin \
     welch viele vielen gibt geben geht gehen macht tun darf dürfen möchte möchten soll sollen bitte erkläre \
@@ -32,30 +40,45 @@ const GERMAN: &str = "wer wen wem wessen wann warum wieso weshalb wofür womit w
     finden findet bekomme bekommen bekommt erhalte erhalten erhält bietet bieten gilt gelten beinhaltet \
     beinhalten umfasst läuft funktioniert passiert liste name art arten thema informationen information \
     definition überblick zusammenfassung zusammenfassen dokument dokumente dokumenten text lange oft pro je \
-    irgendwo irgendwie irgendwas überhaupt eigentlich jemand jemandem jemanden schon bereits richtig genau";
+    irgendwo irgendwie irgendwas überhaupt eigentlich jemand jemandem jemanden schon bereits richtig genau \
+    hab habs hast kriege kriegt kriegst kriegen gibts gehts klappt klappen klappte stell stelle stellt mal \
+    eben ne nen nem ner nich nix grad gerade brauche brauchst braucht brauchen müsste könnte könnt würde mehr \
+    einfach gar halt denn doch wohl jetzt gern gerne danke hallo immer nie manchmal wieder kommt kommen \
+    irgendwer irgendeine irgendein niemand keiner alles ganz nun eh ab möglich möglichkeit weise ausversehen \
+    klar bloß";
 
 const SPANISH: &str = "cómo cuándo cuánto cuánta cuántos cuántas qué cuál cuáles dónde quién quiénes puedo \
     puede pueden debo debe hay usar usa utilizar utiliza explicar explica explique describir describe dar da \
     mostrar muestra favor significa significan significado quiere decir encontrar encuentro lista nombre llama \
     obtener obtengo recibir hacer hace hago existe existen tipo tipos clase clases documento documentos texto \
-    definición definir resumen resumir menudo pasa información consiste funciona";
+    definición definir resumen resumir menudo pasa información consiste funciona \
+    necesito necesita necesitan quiero quisiera gustaría gracias hola siempre nunca todavía aún ya solo sólo \
+    solamente alguien algo nadie nada todo toda todos todas sirve sirven funcionan manera forma posible \
+    realmente exactamente sucede";
 
 const ITALIAN: &str = "come quando perché quanto quanta quanti quante quale quali dove chi cosa posso può \
     possono devo deve bisogna usare usa utilizzare utilizza spiegare spiega descrivere descrivi dare dai \
     mostrare mostra favore significa significano significato vuol dire trovare trovo elenco nome chiama \
     ottenere ottengo ricevere fare fa faccio esiste esistono tipo tipi genere documento documenti testo \
-    definizione riassunto riassumere spesso succede informazioni consiste funziona";
+    definizione riassunto riassumere spesso succede informazioni consiste funziona \
+    bisogno vorrei voglio serve servono ciao grazie sempre mai ancora già solo soltanto qualcuno qualcosa \
+    nessuno niente tutto tutta tutti tutte funzionano modo maniera possibile davvero esattamente capita";
 
 const PORTUGUESE: &str = "como quando porque quanto quanta quantos quantas qual quais onde quem posso pode podem \
     devo deve há existe existem usar usa utilizar utiliza explicar explica explique descrever dar dê mostrar \
     mostre favor significa significam significado quer dizer encontrar encontro lista nome chama obter obtenho \
     receber fazer faz faço tipo tipos documento documentos texto definição resumo resumir acontece informações \
-    consiste funciona";
+    consiste funciona \
+    preciso precisa quero queria gostaria obrigado obrigada olá sempre nunca ainda já só somente alguém algo \
+    ninguém nada tudo toda todos todas serve servem funcionam maneira forma jeito possível realmente \
+    exatamente";
 
 const DUTCH: &str = "hoe wanneer waarom hoeveel welke welk waar wie wat kan kun kunnen moet mag gebruik gebruiken \
     gebruikt uitleg uitleggen beschrijf geef geven toon tonen alstublieft betekent betekenen betekenis vind \
     vinden lijst naam heet krijg krijgen krijgt doen doe bestaan bestaat soort soorten type document documenten \
-    tekst definitie samenvatting vaak lang gebeurt informatie werkt";
+    tekst definitie samenvatting vaak lang gebeurt informatie werkt \
+    nodig wil wilt willen graag hallo bedankt dank altijd nooit nog al alleen iemand iets niemand niets alles \
+    werken manier mogelijk echt precies eigenlijk gewoon even hoezo gaat gaan";
 
 const RUSSIAN: &str = "как какой какая какое какие какого какую каком каким каких что чем чего чему кто кого где когда зачем \
     почему сколько куда откуда ли можно нужно надо нельзя стоит есть бывает бывают такое такая такой это понять узнать \
@@ -64,7 +87,10 @@ const RUSSIAN: &str = "как какой какая какое какие как
     вариант вид виды тип типы способ способы использовать используется используют работает работать происходит помощью \
     лучше обычно вообще именно просто самый список документ документы документах документации текст информация \
     информацию название называется называют находится находятся получить найти хочу могу может могут можете пожалуйста \
-    подскажите существует существуют общем вкратце свой свою своих весь всё";
+    подскажите существует существуют общем вкратце свой свою своих весь всё \
+    мне меня нам если бы ещё еще уже всегда никогда никто ничего кто-то что-то кто-нибудь что-нибудь как-то \
+    спасибо привет нужен нужна нужны хотел хотела хочется типа короче вроде возможно возможность \
+    действительно точно";
 
 const ARABIC: &str = "ما ماذا من متى أين كيف لماذا هل كم أي أية ماهي ماهو هي هو يمكن يمكنني يمكنك يجب ينبغي أستطيع \
     استخدام أستخدم يستخدم اشرح شرح صف وصف أعط اعط أظهر يعني معنى تعني أجد العثور قائمة اسم يسمى الحصول أحصل \
@@ -74,15 +100,21 @@ const ARABIC: &str = "ما ماذا من متى أين كيف لماذا هل ك
 const SWEDISH: &str = "hur när varför vad var vem vilken vilket vilka vart kan får ska skall måste bör använda använder \
     används förklara beskriv beskriva ge visa snälla betyder innebär hitta hittar lista namn heter få gör göra finns \
     typ typer slag dokument dokumentet text definition sammanfattning ofta händer information fungerar skillnad \
-    skillnaden många mycket länge";
+    skillnaden många mycket länge \
+    behöver vill skulle hej tack alltid aldrig redan bara någon något ingen inget allt alla sätt möjligt \
+    verkligen egentligen";
 
 const DANISH: &str = "hvordan hvornår hvorfor hvad hvor hvem hvilken hvilket hvilke kan må skal bør bruge bruger bruges \
     forklar beskriv giv vis venligst betyder finde finder liste navn hedder få får gør gøre findes type typer slags \
-    dokument dokumentet tekst definition resumé ofte sker information fungerer forskel forskellen mange meget længe";
+    dokument dokumentet tekst definition resumé ofte sker information fungerer forskel forskellen mange meget længe \
+    behøver vil ville gerne hej tak altid aldrig allerede kun bare nogen noget ingen intet alt alle måde \
+    muligt virkelig egentlig";
 
 const NORWEGIAN: &str = "hvordan når hvorfor hva hvor hvem hvilken hvilket hvilke kan må skal bør bruke bruker brukes \
     forklar beskriv gi vis vennligst betyr finne finner liste navn heter få får gjør gjøre finnes type typer slags \
-    dokument dokumentet tekst definisjon sammendrag ofte skjer informasjon fungerer forskjell forskjellen mange mye lenge";
+    dokument dokumentet tekst definisjon sammendrag ofte skjer informasjon fungerer forskjell forskjellen mange mye lenge \
+    trenger vil ville gjerne hei takk alltid aldri allerede bare noen noe ingen alt alle måte mulig virkelig \
+    egentlig";
 
 const FINNISH: &str = "miten milloin miksi mikä mitä missä mistä mihin kuka ketkä mitkä kuinka voiko voin voinko voi saako \
     pitääkö pitää täytyy käyttää käytän käytetään selitä kuvaile anna näytä tarkoittaa löydän löytyy lista luettelo nimi \
@@ -119,7 +151,8 @@ const CZECH: &str = "jak jaký jaká jaké jací jakého jakou jakým jakých co
     dělat dělá dělám fungovat funguje fungují znamená znamenají význam definice aby abych abys abychom abyste vysvětli vysvětlete popiš popište řekni ukaž \
     prosím najít najdu najde nalézt nachází nacházejí získat získám dostat dostanu seznam jméno název jmenuje druh druhy typ typy \
     způsob způsoby slouží dokument dokumenty dokumentu dokumentech text textu shrnutí přehled často stane děje informace rozdíl \
-    rozdíly možné možno možnost vlastně nějak někde něco třeba všechny všechno";
+    rozdíly možné možno možnost vlastně nějak někde něco třeba všechny všechno \
+    někdo nikdo nic vždy nikdy ještě už jen jenom opravdu přesně díky děkuji ahoj trochu mi mě všichni";
 
 const HINDI: &str = "क्या कब क्यों कहाँ कहां कैसे कैसा कैसी कौन कौनसा कौनसी किस किसे किसने कितना कितने कितनी सकता सकते सकती सकूँ \
     चाहिए होता होती होते करें करना करूँ करूं करूँगा बताएं बताइए बताओ समझाओ समझाएं वर्णन दिखाओ दिखाएं कृपया मतलब अर्थ परिभाषा \
@@ -137,7 +170,9 @@ const POLISH: &str = "jak jaki jaka jakie jacy jakiego jaką jakim jakich co cze
     robi działa działają działać oznacza oznaczają znaczy znaczenie definicja wyjaśnij opisz powiedz pokaż proszę znaleźć znajdę \
     znajduje znajdują uzyskać dostać lista nazwa nazywa rodzaj rodzaje typ typy sposób sposoby służy służą dokument dokumenty \
     dokumentu dokumentach tekst tekstu podsumowanie przegląd często dzieje informacje różnica różnice różni różnią jakiś jakoś \
-    gdzieś coś żeby żebym aby wszystkie wszystko właściwie";
+    gdzieś coś żeby żebym aby wszystkie wszystko właściwie \
+    ktoś nikt nic zawsze nigdy jeszcze już tylko naprawdę dokładnie dzięki cześć witam potrzebny potrzebna \
+    potrzebne trochę mi mnie wszyscy możliwe możliwość";
 
 const UKRAINIAN: &str = "як який яка яке які якого якої яку яким якій яких що чого чому чим хто кого кому де куди звідки коли навіщо скільки \
     чи можна можу може можете можемо можуть треба потрібно потрібен потрібна потрібні слід варто є бути буде немає маю має мають \
