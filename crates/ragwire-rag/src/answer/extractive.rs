@@ -11,7 +11,7 @@ use crate::answer::generate::{
     Generate, GenerateError, GenerateRequest, GeneratedAnswer, citation, send_words,
 };
 use crate::answer::notices::Notices;
-use crate::answer::render::render;
+use crate::answer::render::{render, rows_of_same_table};
 use crate::answer::welcome::welcome;
 use crate::models::Boxed;
 use crate::search::about::{About, AboutDocument};
@@ -187,6 +187,15 @@ impl QuotedAnswer<'_> {
             };
             self.is_open = is_block;
             let release = dated(self.request.question, hit, &rendered.text);
+            // Rows of one table have its header once.
+            if let Some(rows) = rows_of_same_table(&self.text, &rendered.text)
+                && release.is_none()
+            {
+                self.send(&format!("\n{rows}")).await?;
+                self.citations
+                    .push(citation(hit, rendered.quote, self.request.tool));
+                continue;
+            }
             // A table, a list and a listing begin a line.
             let space = if rendered.text.starts_with(['|', '-', '`']) {
                 "\n\n"

@@ -158,6 +158,16 @@ fn table(rows: &[&str], header: Option<&str>, mark: &str) -> (String, String) {
     (text, last.to_owned())
 }
 
+/// Returns the rows that a quote continues the table with that an answer ends with: both have the same header.
+pub(super) fn rows_of_same_table<'a>(answer: &str, quote: &'a str) -> Option<&'a str> {
+    let (names, rest) = quote.split_once('\n')?;
+    let (line, rows) = rest.split_once('\n')?;
+    let is_header = names.starts_with('|') && line.starts_with("|---");
+    let (_, last) = answer.rsplit_once("\n\n").unwrap_or(("", answer));
+    let continues = last.strip_prefix(names)?.strip_prefix('\n')?.starts_with(line);
+    (is_header && continues).then_some(rows)
+}
+
 /// Returns a fenced listing. Its fence is longer than any in it.
 fn listing(lines: &[&str], mark: &str) -> (String, String) {
     let listing = lines.join("\n");
@@ -264,6 +274,24 @@ mod tests {
             let chunk = Chunk::new("d", "d.txt", 0, &format!("{before}{quote}"));
             assert_eq!(render(&chunk, &(before.len()..chunk.text.len()), 1), Some(wanted));
         }
+    }
+
+    #[test]
+    fn rows_of_a_table_continue_it() {
+        let table = "| name | value |\n|---|---|\n| a | 1 [1] |";
+        let answer = format!("Text.\n\n{table}");
+        let next = "| name | value |\n|---|---|\n| b | 2 [2] |";
+        assert_eq!(rows_of_same_table(&answer, next), Some("| b | 2 [2] |"));
+        assert_eq!(rows_of_same_table(table, next), Some("| b | 2 [2] |"));
+        for other in [
+            "| name | worth |\n|---|---|\n| b | 2 [2] |",
+            "Text. [2]",
+            "| name | value |",
+            "name\n|---|\nb",
+        ] {
+            assert_eq!(rows_of_same_table(&answer, other), None, "{other}");
+        }
+        assert_eq!(rows_of_same_table(&format!("{answer}\n\nMore."), next), None);
     }
 
     #[test]

@@ -20,6 +20,14 @@ use crate::search::lexicon::{
 const FULL_FIT: f32 = 3.0;
 /// The words that a definition may have before and after its subject, such as an article.
 const AROUND_SUBJECT: usize = 3;
+/// The fewest digits of a code. Numbers of two digits count things.
+const MIN_CODE_DIGITS: usize = 3;
+/// Within so many words a label has its code.
+const CODE_WITHIN: usize = 3;
+/// Stems of what a code may be called.
+const NAMES_OF_CODES: [&str; 8] = [
+    "code", "error", "exit", "fehl", "http", "messag", "respons", "status",
+];
 /// The words of an aside between the subject and the verb of a definition.
 const ASIDE_WORDS: usize = 6;
 /// The characters that a definition in Chinese, Japanese or Korean may have before its subject: `所谓`.
@@ -169,6 +177,9 @@ impl Asked {
         if self.subject.is_empty() {
             return false;
         }
+        if self.has_code_of(label) {
+            return true;
+        }
         let name = label.split(['(', ':', '|', '¶', '=']).next().unwrap_or_default();
         let name = defined_name(without_number(name).trim());
         // `Cross-Site Request Forgery (CSRF)` has both names.
@@ -183,6 +194,21 @@ impl Asked {
             let stems: HashSet<String> = library.terms_in(name, language).into_iter().collect();
             stems == self.subject
         })
+    }
+
+    /// Returns whether the question asks what a code means, and a label begins with that code: `10.4.10 409 Conflict`.
+    fn has_code_of(&self, label: &str) -> bool {
+        let mut words = label.unicode_words().map(str::to_lowercase);
+        // The number of the section, or `error`, may come before it.
+        let code = words
+            .by_ref()
+            .take(CODE_WITHIN)
+            .find(|word| self.subject.contains(word) && is_code(word));
+        let others = |code: &str| {
+            let mut others = self.subject.iter().filter(|stem| *stem != code);
+            others.all(|stem| NAMES_OF_CODES.contains(&stem.as_str()))
+        };
+        words.next().is_some() && code.is_some_and(|code| others(&code))
     }
 
     /// Returns the identifier that the question asks something about.
@@ -300,6 +326,12 @@ impl Asked {
         let mut after = start[..copula].iter().rev().take_while(|word| !is_own(word));
         names_a_kind(&clause) || after.all(|word| is_generic(word))
     }
+}
+
+/// Returns whether a word is a code, such as `409` or `E0382`.
+fn is_code(word: &str) -> bool {
+    let digits = word.bytes().filter(u8::is_ascii_digit).count();
+    digits >= MIN_CODE_DIGITS && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 /// Returns what a question in Chinese, Japanese or Korean asks for the meaning of.
@@ -523,6 +555,16 @@ mod tests {
             ("what does HEAD mean", "The detached HEAD", false),
             ("what is self attention", "4 Why Self-Attention", false),
             ("how do I move HEAD", "HEAD", false),
+            ("what does 409 mean", "10.4.10 409 Conflict", true),
+            ("what does status code 409 mean", "409 Conflict", true),
+            (
+                "what is error E0382",
+                "Error code E0382: use of a moved value",
+                true,
+            ),
+            ("what is port 8080", "8080 is the port", false),
+            ("what does 409 mean", "The response is 409 or 410", false),
+            ("what does 409 mean", "409", true),
         ];
         for (question, label, wanted) in cases {
             let asked = Asked::of(library.all(), question, Language::English);
