@@ -5,9 +5,9 @@ use ragwire_server::settings::{Options, Settings};
 
 /// The extensions of the formats, with one kind of code. PDFs are left out: their reader panics on
 /// damaged files, which the server catches.
-const EXTENSIONS: [&str; 16] = [
-    "md", "txt", "html", "rst", "adoc", "docx", "pptx", "xlsx", "epub", "rtf", "csv", "tsv", "json", "jsonl",
-    "ipynb", "rs",
+const EXTENSIONS: [&str; 19] = [
+    "md", "txt", "html", "rst", "adoc", "docx", "pptx", "xlsx", "epub", "odt", "odp", "ods", "rtf", "csv",
+    "tsv", "json", "jsonl", "ipynb", "rs",
 ];
 /// What no output may contain. A secret of an input begins with it.
 const SECRET: &str = "s3cret";

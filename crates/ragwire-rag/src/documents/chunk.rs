@@ -76,19 +76,20 @@ pub(crate) fn chunks(parsed: &Parsed) -> Vec<Piece> {
     pieces
 }
 
-/// Returns whether a document says which parts of it are listings. A PDF without one may have set them like its text.
+/// Returns whether a document says which parts of it are listings. One without any may have set them
+/// like its text.
 fn marks_listings(parsed: &Parsed) -> bool {
     use DocumentKind::{
-        Asciidoc, Code, Csv, Docx, Epub, Html, Image, Json, Markdown, Notebook, Pdf, Pptx, Rst, Rtf, Text,
-        Xlsx,
+        Asciidoc, Code, Csv, Docx, Epub, Html, Image, Json, Markdown, Notebook, Odp, Ods, Odt, Pdf, Pptx,
+        Rst, Rtf, Text, Xlsx,
     };
     match parsed.kind {
         Markdown | Html | Epub | Notebook | Rst | Asciidoc | Code => true,
-        Pdf => {
+        Pdf | Text | Docx | Odt => {
             let mut blocks = parsed.blocks.iter();
             blocks.any(|block| block.kind == BlockKind::Listing)
         }
-        Text | Docx | Pptx | Xlsx | Rtf | Csv | Json | Image => false,
+        Pptx | Xlsx | Odp | Ods | Rtf | Csv | Json | Image => false,
     }
 }
 

@@ -31,6 +31,12 @@ pub enum DocumentKind {
     Xlsx,
     /// An electronic book.
     Epub,
+    /// A text of OpenDocument, such as LibreOffice's.
+    Odt,
+    /// A presentation of OpenDocument; its slides are pages.
+    Odp,
+    /// A spreadsheet of OpenDocument.
+    Ods,
     /// Rich Text Format.
     Rtf,
     /// A table of separated values.
@@ -51,7 +57,7 @@ pub enum DocumentKind {
 
 impl DocumentKind {
     /// All kinds.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 19] = [
         Self::Markdown,
         Self::Text,
         Self::Html,
@@ -60,6 +66,9 @@ impl DocumentKind {
         Self::Pptx,
         Self::Xlsx,
         Self::Epub,
+        Self::Odt,
+        Self::Odp,
+        Self::Ods,
         Self::Rtf,
         Self::Csv,
         Self::Json,
@@ -81,6 +90,9 @@ impl DocumentKind {
             Self::Pptx => "pptx",
             Self::Xlsx => "xlsx",
             Self::Epub => "epub",
+            Self::Odt => "odt",
+            Self::Odp => "odp",
+            Self::Ods => "ods",
             Self::Rtf => "rtf",
             Self::Csv => "csv",
             Self::Json => "json",

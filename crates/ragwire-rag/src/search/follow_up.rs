@@ -526,9 +526,9 @@ mod tests {
             ("and how do i rotate a key", None),
             (
                 "what does it say about the header",
-                Some("what does it say about the header may delete upload"),
+                Some("what does it say about the header delete upload may"),
             ),
-            ("how do i name it", Some("how do i name it may delete upload")),
+            ("how do i name it", Some("how do i name it delete upload may")),
         ] {
             let found = stand_alone(library.all(), question, &before);
             assert_eq!(found.as_deref(), wanted, "{question}");

@@ -11,7 +11,7 @@ const RETRY_MS = 5000;
 /** Most refused files that are listed. */
 const MAX_REFUSED = 100;
 /** The extensions that are read in folders: those of the server. A file that is chosen is sent in any case. */
-const EXTENSIONS = "md markdown mdown mkd mdx txt text rst rest adoc asciidoc asc html htm xhtml pdf docx docm pptx pptm xlsx xlsm epub rtf csv tsv " +
+const EXTENSIONS = "md markdown mdown mkd mdx txt text rst rest adoc asciidoc asc html htm xhtml pdf docx docm pptx pptm xlsx xlsm epub odt odp ods rtf csv tsv " +
   "json jsonl ndjson ipynb bash bat c cc cfg clj cmake conf cpp cs css dart erl ex exs go gradle graphql h hpp hs ini java jl js jsx kt lua mjs php " +
   "pl properties proto ps1 py r rb rs scala sh sql swift tf toml ts tsx yaml yml";
 const TYPES = new RegExp(`\\.(${EXTENSIONS.replaceAll(" ", "|")})$`, "i");

@@ -8,7 +8,7 @@ const QUESTIONS = 3;
 const MAX_WORDS = 7;
 const ARTICLE = /^the\s/i;
 /** Kinds of documents that have the title of a work rather than of a subject. */
-const WORKS = ["pdf", "docx", "pptx", "epub"];
+const WORKS = ["pdf", "docx", "pptx", "odt", "odp", "epub"];
 /** Passages of a document whose headings are read, spread over it. */
 const PASSAGES = 6;
 /** Headings of parts that every paper has. */

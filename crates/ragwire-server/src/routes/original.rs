@@ -94,6 +94,9 @@ fn presentation(kind: DocumentKind) -> (&'static str, &'static str) {
         | DocumentKind::Pptx
         | DocumentKind::Xlsx
         | DocumentKind::Epub
+        | DocumentKind::Odt
+        | DocumentKind::Odp
+        | DocumentKind::Ods
         | DocumentKind::Rtf
         | DocumentKind::Image => ("application/octet-stream", "attachment"),
         // Every other kind is text.

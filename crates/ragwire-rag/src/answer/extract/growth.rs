@@ -137,6 +137,25 @@ impl Reader<'_> {
     }
 }
 
+/// Returns where a quote begins: one that begins within a listing has it from its first line, with its lead-in, if all
+/// of it is short.
+pub(super) fn begin(segments: &[Segment<'_>], from: usize, to: usize) -> usize {
+    let before = segments[..from].iter().rev();
+    let lines = before
+        .take_while(|segment| segment.kind == LineKind::Code)
+        .count();
+    let first = from - lines;
+    let is_short = segments[to].end - segments[first].start <= LISTING_BYTES;
+    if segments[from].kind != LineKind::Code || !is_short {
+        return segments[from].start;
+    }
+    let lead = first
+        .checked_sub(1)
+        .map(|lead| &segments[lead])
+        .filter(|lead| lead.leads_in());
+    lead.unwrap_or(&segments[first]).start
+}
+
 /// Returns the index of the last segment before a formula that the quote does not contain to its end,
 /// or `None` if it contains all of them: a line that is no sentence opens a bracket that stays open.
 fn before_cut_formula(quote: &[Segment<'_>]) -> Option<usize> {

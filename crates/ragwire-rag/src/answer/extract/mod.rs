@@ -19,7 +19,7 @@ use std::ops::Range;
 
 use self::about::about_quotes;
 use self::choice::{Candidate, entries_alone, without_repetition};
-use self::growth::fragments_share;
+use self::growth::{begin, fragments_share};
 use self::segments::{Segment, segments};
 use crate::search::about::AboutDocument;
 use crate::search::analyzer::Language;
@@ -508,7 +508,8 @@ impl Reader<'_> {
             let label = label.filter(|label| !segment.is_label() && names_option(label.text));
             candidates.push(Candidate {
                 hit: at,
-                range: label.unwrap_or(segment).start..segments[to].end,
+                range: label.map_or_else(|| begin(&segments, from, to), |label| label.start)
+                    ..segments[to].end,
                 stems: held,
                 coverage: near.max(as_covered),
                 defines,

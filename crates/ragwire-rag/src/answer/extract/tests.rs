@@ -439,3 +439,14 @@ fn the_words_of_a_follow_up_count_more_than_those_before_it() {
     assert!(first(None).starts_with("Put the feeder"), "{}", first(None));
     assert!(first(Some(own)).starts_with("A baffle"), "{}", first(Some(own)));
 }
+
+#[test]
+fn a_short_listing_is_quoted_from_its_first_line() {
+    let text = "# Birds\n\nThis counts them:\n\n```python\nfor bird in garden:\n    count(bird, once=True)\n```\n\nIt runs at dawn.\n";
+    let library = library("birds.md", text.as_bytes());
+    let answer = answer(&library, "what does count bird once do");
+    assert!(
+        answer.contains("This counts them:\nfor bird in garden:\n    count(bird, once=True)"),
+        "{answer}"
+    );
+}

@@ -12,7 +12,7 @@ const MARKUP_WITHIN_BYTES: usize = 64 * 1024;
 
 /// Extensions of files that are documents, or code, with the kind that they are read as unless their
 /// content says otherwise. A folder is searched for these.
-pub const EXTENSIONS: [(&str, DocumentKind); 78] = [
+pub const EXTENSIONS: [(&str, DocumentKind); 81] = [
     ("md", DocumentKind::Markdown),
     ("markdown", DocumentKind::Markdown),
     ("mdown", DocumentKind::Markdown),
@@ -36,6 +36,9 @@ pub const EXTENSIONS: [(&str, DocumentKind); 78] = [
     ("xlsx", DocumentKind::Xlsx),
     ("xlsm", DocumentKind::Xlsx),
     ("epub", DocumentKind::Epub),
+    ("odt", DocumentKind::Odt),
+    ("odp", DocumentKind::Odp),
+    ("ods", DocumentKind::Ods),
     ("rtf", DocumentKind::Rtf),
     ("csv", DocumentKind::Csv),
     ("tsv", DocumentKind::Csv),
@@ -116,7 +119,15 @@ pub(super) fn detect(name: &str, bytes: &[u8], limits: &ParseLimits) -> Result<D
         Some(DocumentKind::Pdf) => Err(ParseError::BadPdf {
             reason: "the header is missing".to_owned(),
         }),
-        Some(DocumentKind::Docx | DocumentKind::Pptx | DocumentKind::Xlsx | DocumentKind::Epub) => {
+        Some(
+            DocumentKind::Docx
+            | DocumentKind::Pptx
+            | DocumentKind::Xlsx
+            | DocumentKind::Epub
+            | DocumentKind::Odt
+            | DocumentKind::Odp
+            | DocumentKind::Ods,
+        ) => {
             // An empty file has its own error, and text under a wrong name is read as text.
             Ok(DocumentKind::Text)
         }

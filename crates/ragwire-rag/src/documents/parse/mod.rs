@@ -327,9 +327,13 @@ pub fn parse(name: &str, bytes: &[u8], limits: &ParseLimits) -> Result<Parsed, P
         DocumentKind::Notebook => json::parse_notebook(&text::decode(bytes)?, limits)?,
         DocumentKind::Code => code::parse(&text::decode(bytes)?, limits)?,
         DocumentKind::Rtf => rtf::parse(bytes, limits)?,
-        kind @ (DocumentKind::Docx | DocumentKind::Pptx | DocumentKind::Xlsx | DocumentKind::Epub) => {
-            package::parse(kind, bytes, limits)?
-        }
+        kind @ (DocumentKind::Docx
+        | DocumentKind::Pptx
+        | DocumentKind::Xlsx
+        | DocumentKind::Epub
+        | DocumentKind::Odt
+        | DocumentKind::Odp
+        | DocumentKind::Ods) => package::parse(kind, bytes, limits)?,
         // Has no text without OCR, and is never detected.
         DocumentKind::Image => return Err(ParseError::UnsupportedType),
     };

@@ -47,7 +47,7 @@ pub(super) fn parse(archive: &mut Archive<'_>) -> Result<Parsed, ParseError> {
 
 /// What a style says about its paragraphs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Role {
+pub(super) enum Role {
     #[default]
     Prose,
     Title,
@@ -115,7 +115,7 @@ impl Style {
 }
 
 /// Names of built-in styles are English in every language.
-fn role_of_name(name: &str) -> Role {
+pub(super) fn role_of_name(name: &str) -> Role {
     if let Some(level) = name.strip_prefix("heading ").and_then(|level| level.parse().ok()) {
         return Role::Heading(level);
     }

@@ -1,10 +1,11 @@
-//! Formats that are a zip file of XML parts: those of Office Open XML, and EPUB.
+//! Formats that are a zip file of XML parts: those of Office Open XML, OpenDocument, and EPUB.
 //!
 //! A part is read whole, and all of them together within [`ParseLimits::max_inflated_bytes`], so that
 //! a file cannot grow without limit. Names in a file never become paths of this machine.
 
 mod docx;
 mod epub;
+mod odf;
 mod pptx;
 mod xlsx;
 mod xml;
@@ -31,6 +32,7 @@ pub(super) fn parse(kind: DocumentKind, bytes: &[u8], limits: &ParseLimits) -> R
         DocumentKind::Pptx => pptx::parse(&mut archive),
         DocumentKind::Xlsx => xlsx::parse(&mut archive),
         DocumentKind::Epub => epub::parse(&mut archive),
+        DocumentKind::Odt | DocumentKind::Odp | DocumentKind::Ods => odf::parse(kind, &mut archive),
         DocumentKind::Markdown
         | DocumentKind::Text
         | DocumentKind::Html
@@ -48,11 +50,14 @@ pub(super) fn parse(kind: DocumentKind, bytes: &[u8], limits: &ParseLimits) -> R
 
 /// Returns the kind of a zip file by the parts in it.
 pub(super) fn detect(bytes: &[u8], limits: &ParseLimits) -> Result<DocumentKind, ParseError> {
-    let archive = Archive::open(bytes, limits)?;
+    let mut archive = Archive::open(bytes, limits)?;
+    let open_document = archive.part("mimetype")?.as_deref().and_then(of_mime_type);
     let has = |name: &str| archive.zip.index_for_name(name).is_some();
     let folder = |folder: &[u8]| archive.zip.file_names_raw().any(|name| name.starts_with(folder));
     if has("META-INF/container.xml") {
         Ok(DocumentKind::Epub)
+    } else if let Some(kind) = open_document {
+        Ok(kind)
     } else if !has(ROOT_RELATIONS) {
         Err(ParseError::UnsupportedType)
     } else if folder(b"word/") {
@@ -63,6 +68,17 @@ pub(super) fn detect(bytes: &[u8], limits: &ParseLimits) -> Result<DocumentKind,
         Ok(DocumentKind::Xlsx)
     } else {
         Err(ParseError::UnsupportedType)
+    }
+}
+
+/// Returns the kind of OpenDocument that a file says it is. Templates are read as what they are for.
+fn of_mime_type(mime: &str) -> Option<DocumentKind> {
+    let kind = mime.trim().strip_prefix("application/vnd.oasis.opendocument.")?;
+    match kind.trim_end_matches("-template") {
+        "text" => Some(DocumentKind::Odt),
+        "presentation" => Some(DocumentKind::Odp),
+        "spreadsheet" => Some(DocumentKind::Ods),
+        _ => None,
     }
 }
 

@@ -52,14 +52,7 @@ pub(super) fn parse(archive: &mut Archive<'_>) -> Result<Parsed, ParseError> {
             })?;
             shapes.texts.append(&mut noted.texts);
         }
-        for text in shapes.texts {
-            match text {
-                Text::Paragraph(text) => blocks.push(BlockKind::Prose, Some(page), &text)?,
-                Text::TableBegins => blocks.open_table(),
-                Text::Row { text, has_names } => blocks.row(Some(page), &text, has_names)?,
-                Text::TableEnds => blocks.close_table(),
-            }
-        }
+        push(&mut blocks, page, shapes.texts)?;
     }
     let parsed = Parsed::new(DocumentKind::Pptx, archive.title()?, blocks);
     Ok(Parsed {
@@ -70,11 +63,24 @@ pub(super) fn parse(archive: &mut Archive<'_>) -> Result<Parsed, ParseError> {
 
 /// A piece of the text of a slide.
 #[derive(Debug)]
-enum Text {
+pub(super) enum Text {
     Paragraph(String),
     TableBegins,
     Row { text: String, has_names: bool },
     TableEnds,
+}
+
+/// Adds the text of a slide.
+pub(super) fn push(blocks: &mut Blocks, page: u32, texts: Vec<Text>) -> Result<(), ParseError> {
+    for text in texts {
+        match text {
+            Text::Paragraph(text) => blocks.push(BlockKind::Prose, Some(page), &text)?,
+            Text::TableBegins => blocks.open_table(),
+            Text::Row { text, has_names } => blocks.row(Some(page), &text, has_names)?,
+            Text::TableEnds => blocks.close_table(),
+        }
+    }
+    Ok(())
 }
 
 /// The text of a slide.

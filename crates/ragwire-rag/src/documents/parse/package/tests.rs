@@ -93,6 +93,127 @@ fn a_book_is_its_chapters_in_order() {
     );
 }
 
+#[test]
+fn open_documents_keep_their_structure() {
+    let parsed = document("birds.odt");
+    assert_eq!(parsed.title.as_deref(), Some("The open guide"));
+    check_blocks(
+        &parsed,
+        &[
+            ("Feeding", "A robin eats worms."),
+            ("Feeding", "In winter it eats seeds."),
+            ("Feeding", "sunflower seeds"),
+            ("Feeding", "hemp"),
+            ("Feeding", "Bird | Food"),
+            ("Feeding", "robin | worms"),
+            ("Feeding", "owl | mice & voles"),
+            ("Feeding > Counting", "for bird in garden:\n    count(bird)"),
+            ("Feeding > Counting", "Count at dawn."),
+        ],
+    );
+    let slides = document("birds.odp");
+    assert_eq!(slides.pages, Some(2));
+    check_blocks(
+        &slides,
+        &[
+            ("Feeding", "A robin eats worms."),
+            ("Feeding", "An owl eats mice."),
+            ("Feeding", "Mention the winter."),
+            ("Feeding", "Food | Price"),
+            ("Feeding", "seeds | 2 euros"),
+            ("Slide 2", "Nothing else."),
+        ],
+    );
+    let pages: Vec<_> = slides.blocks.iter().filter_map(|block| block.page).collect();
+    assert_eq!(pages, [1, 1, 1, 1, 1, 2]);
+    check_blocks(
+        &document("birds.ods"),
+        &[
+            ("Sightings", "Bird | Day | Share"),
+            ("Sightings", "Bird: robin | Day: 2026-01-31 | Share: 25%"),
+            ("Sightings", "Bird: owl | Day: 2026-02-01"),
+        ],
+    );
+}
+
+#[test]
+fn hostile_open_documents_have_typed_errors() {
+    const TEXT: &str = "application/vnd.oasis.opendocument.text";
+    let content = |body: &str| format!("<d><body><text>{body}</text></body></d>");
+    let sheet = "application/vnd.oasis.opendocument.spreadsheet";
+    let wide = "<table name=\"a\"><table-row><table-cell number-columns-repeated=\"99999999999\"><p>x</p></table-cell></table-row></table>";
+    let limits = ParseLimits {
+        max_inflated_bytes: 1_000_000,
+        max_pages: 3,
+        ..ParseLimits::default()
+    };
+    type Case<'a> = (&'a str, &'a str, Option<String>, &'a str, Result<(), &'a str>);
+    let cases: Vec<Case<'_>> = vec![
+        ("plain", TEXT, Some(content("<p>x</p>")), "", Ok(())),
+        (
+            "template",
+            "application/vnd.oasis.opendocument.text-template",
+            Some(content("<p>x</p>")),
+            "",
+            Ok(()),
+        ),
+        ("wide", sheet, Some(content(wide)), "", Ok(())),
+        (
+            "spaces",
+            TEXT,
+            Some(content("<p>x<s c=\"99999999999999999999\"/>y</p>")),
+            "",
+            Ok(()),
+        ),
+        (
+            "encrypted",
+            TEXT,
+            Some("\u{1}".to_owned()),
+            "<m><encryption-data/></m>",
+            Err("encrypted"),
+        ),
+        ("no content", TEXT, None, "", Err("damaged")),
+        (
+            "a drawing",
+            "application/vnd.oasis.opendocument.graphics",
+            Some(content("")),
+            "",
+            Err("unsupported_type"),
+        ),
+        (
+            "slides",
+            "application/vnd.oasis.opendocument.presentation",
+            Some(content(&"<page><p>x</p></page>".repeat(4))),
+            "",
+            Err("too_many_pages"),
+        ),
+        (
+            "ends",
+            TEXT,
+            Some(content("<p>").replace("</text>", "")),
+            "",
+            Err("damaged"),
+        ),
+        (
+            "too large",
+            TEXT,
+            Some(" ".repeat(1_100_000)),
+            "",
+            Err("too_much_inside"),
+        ),
+    ];
+    for (case, mime, content, manifest, wanted) in cases {
+        let mut parts = vec![
+            ("mimetype", mime.to_owned()),
+            ("META-INF/manifest.xml", manifest.to_owned()),
+        ];
+        parts.extend(content.map(|content| ("content.xml", content)));
+        let outcome = parse("a.odt", &package(&parts), &limits);
+        let outcome = outcome.as_ref().map(|_| ()).map_err(ParseError::code);
+        assert_eq!(outcome, wanted, "{case}");
+    }
+}
+
 fn package(parts: &[(&str, String)]) -> Vec<u8> {
     let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
     // Stored: tests have no compressor, and what is inside is what matters.
@@ -175,7 +296,15 @@ fn hostile_packages_have_typed_errors() {
 
 #[test]
 fn every_damage_of_a_document_returns() {
-    for name in ["birds.docx", "birds.pptx", "birds.xlsx", "birds.epub"] {
+    for name in [
+        "birds.docx",
+        "birds.pptx",
+        "birds.xlsx",
+        "birds.epub",
+        "birds.odt",
+        "birds.odp",
+        "birds.ods",
+    ] {
         let path = format!("{}/tests/documents/{name}", env!("CARGO_MANIFEST_DIR"));
         let whole = std::fs::read(path).unwrap();
         for step in 0..200 {

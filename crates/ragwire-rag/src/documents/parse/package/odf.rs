@@ -1,0 +1,359 @@
+//! Reads OpenDocument: texts, presentations and spreadsheets, as LibreOffice writes them. Slides are pages and sheets are
+//! headings. Deleted text, comments, indexes and hidden sheets are skipped.
+
+use std::collections::HashMap;
+
+use super::Archive;
+use super::docx::{Role, role_of_name};
+use super::pptx::{self, Text};
+use super::xml::{self, Element, Xml};
+use crate::documents::parse::blocks::{Blocks, prose};
+use crate::documents::parse::csv::Table;
+use crate::documents::parse::{BlockKind, DocumentKind, ParseError, Parsed};
+
+/// Elements whose text is not part of the text.
+const SKIPPED: [&str; 12] = [
+    "alphabetical-index",
+    "annotation",
+    "automatic-styles",
+    "bibliography",
+    "illustration-index",
+    "note-citation",
+    "object-index",
+    "ruby-text",
+    "table-index",
+    "table-of-content",
+    "tracked-changes",
+    "user-index",
+];
+/// What repeats on every slide.
+const FURNITURE: [&str; 4] = ["date-time", "footer", "header", "page-number"];
+/// How often a cell or space that is said to repeat is repeated: as many columns as those of Excel that keep their
+/// places. Sheets end with a million empty cells that repeat.
+const MAX_REPEATED: usize = 256;
+
+pub(super) fn parse(kind: DocumentKind, archive: &mut Archive<'_>) -> Result<Parsed, ParseError> {
+    let manifest = archive.part("META-INF/manifest.xml")?;
+    if manifest.is_some_and(|manifest| manifest.contains("encryption-data")) {
+        return Err(ParseError::Encrypted);
+    }
+    let xml = archive.required("content.xml")?;
+    let mut reader = Reader {
+        kind,
+        blocks: Blocks::new(&archive.limits),
+        styles: styles(archive, &xml)?,
+        paragraphs: Vec::new(),
+        inner: Vec::new(),
+        tables: Vec::new(),
+        sheet: Table::default(),
+        listing: String::new(),
+        title: None,
+        page: 0,
+        frames: Vec::new(),
+        slide: Slide::default(),
+        skipped: 0,
+    };
+    xml::walk(&xml, &archive.limits, |node| reader.node(node))?;
+    reader.flush_listing()?;
+    let limit = archive.limits.max_pages;
+    if reader.page > limit {
+        return Err(ParseError::TooManyPages {
+            pages: reader.page as usize,
+            limit,
+        });
+    }
+    let meta = archive.part("meta.xml")?;
+    let title = meta.map_or(Ok(None), |meta| super::text_of(&meta, "title", &archive.limits))?;
+    let pages = (kind == DocumentKind::Odp).then_some(reader.page);
+    let parsed = Parsed::new(kind, title.or(reader.title), reader.blocks);
+    Ok(Parsed { pages, ..parsed })
+}
+
+/// What a style of this file says.
+#[derive(Debug, Default)]
+struct Style {
+    role: Role,
+    /// Whether a sheet with it is hidden.
+    hides: bool,
+}
+
+/// Returns the styles of this file by their names. Those of paragraphs are named after the style that they vary.
+fn styles(archive: &Archive<'_>, xml: &str) -> Result<HashMap<String, Style>, ParseError> {
+    let mut styles = HashMap::new();
+    let mut open: Option<(String, Style)> = None;
+    xml::walk(xml, &archive.limits, |node| {
+        match node {
+            Xml::Open("style", element) => {
+                let name = element.get("name");
+                let parent = element.get("parent-style-name").unwrap_or_default();
+                let role = role_of(&parent);
+                open = name.map(|name| (name, Style { role, hides: false }));
+            }
+            Xml::Open("table-properties", element) => {
+                if let Some((_, style)) = &mut open {
+                    style.hides = element.get("display").as_deref() == Some("false");
+                }
+            }
+            Xml::Close("style") => styles.extend(open.take()),
+            Xml::Open(..) | Xml::Close(_) | Xml::Text(_) => {}
+        }
+        Ok(())
+    })?;
+    Ok(styles)
+}
+
+/// Returns what a built-in style says: `Preformatted_20_Text`.
+fn role_of(style: &str) -> Role {
+    role_of_name(&style.replace("_20_", " ").to_lowercase())
+}
+
+#[derive(Debug, Default)]
+struct Paragraph {
+    role: Role,
+    text: String,
+}
+
+/// An open table of a text or slide.
+#[derive(Debug, Default)]
+struct Rows {
+    row: Vec<String>,
+    cell: String,
+    /// How many columns the open cell has.
+    columns: usize,
+    in_header: bool,
+    is_hidden: bool,
+}
+
+/// The slide that is open.
+#[derive(Debug, Default)]
+struct Slide {
+    title: String,
+    texts: Vec<Text>,
+}
+
+#[derive(Debug)]
+struct Reader {
+    kind: DocumentKind,
+    blocks: Blocks,
+    styles: HashMap<String, Style>,
+    /// The open paragraphs: a text box or a note is inside of one.
+    paragraphs: Vec<Paragraph>,
+    /// The notes and text boxes in the open paragraph, which follow it.
+    inner: Vec<String>,
+    tables: Vec<Rows>,
+    /// The open sheet.
+    sheet: Table,
+    listing: String,
+    title: Option<String>,
+    /// The number of slides so far.
+    page: u32,
+    /// What the open frames of a slide are: `title`, `outline`.
+    frames: Vec<String>,
+    slide: Slide,
+    /// How many enclosing elements are skipped.
+    skipped: usize,
+}
+
+impl Reader {
+    fn node(&mut self, node: Xml<'_>) -> Result<(), ParseError> {
+        match node {
+            Xml::Open(name, _) if SKIPPED.contains(&name) => self.skipped += 1,
+            Xml::Close(name) if SKIPPED.contains(&name) => self.skipped -= 1,
+            _ if self.skipped > 0 => {}
+            Xml::Open(name, element) => self.open(name, &element),
+            Xml::Close(name) => self.close(name)?,
+            Xml::Text(text) => self.write(&text),
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, name: &str, element: &Element<'_>) {
+        match name {
+            "p" | "h" => {
+                let level = element.get("outline-level").and_then(|level| level.parse().ok());
+                let style = element.get("style-name").unwrap_or_default();
+                let role = match self.styles.get(&style) {
+                    _ if name == "h" => Role::Heading(level.unwrap_or(1)),
+                    Some(style) => style.role,
+                    None => role_of(&style),
+                };
+                self.paragraphs.push(Paragraph {
+                    role,
+                    text: String::new(),
+                });
+            }
+            "s" => self.write(&" ".repeat(repeated(element, "c"))),
+            "tab" => self.write("\t"),
+            "line-break" => self.write("\n"),
+            "page" => self.page += 1,
+            "frame" | "custom-shape" => self.frames.push(element.get("class").unwrap_or_default()),
+            "table" => {
+                let style = element
+                    .get("style-name")
+                    .and_then(|style| self.styles.get(&style));
+                let is_hidden = style.is_some_and(|style| style.hides);
+                self.sheet = Table::default();
+                if self.kind == DocumentKind::Ods && !is_hidden {
+                    self.blocks.heading(1, &element.get("name").unwrap_or_default());
+                }
+                if self.tables.is_empty() {
+                    match self.kind {
+                        DocumentKind::Odp => self.slide.texts.push(Text::TableBegins),
+                        _ => self.blocks.open_table(),
+                    }
+                }
+                self.tables.push(Rows {
+                    is_hidden,
+                    ..Rows::default()
+                });
+            }
+            "table-header-rows" | "table-cell" | "covered-table-cell" => {
+                let columns = repeated(element, "number-columns-repeated");
+                if let Some(table) = self.tables.last_mut() {
+                    table.in_header |= name == "table-header-rows";
+                    table.columns = columns;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn close(&mut self, name: &str) -> Result<(), ParseError> {
+        match name {
+            "p" | "h" => self.paragraph(),
+            "page" => self.end_slide(),
+            "frame" | "custom-shape" => {
+                self.frames.pop();
+                Ok(())
+            }
+            "table-cell" | "covered-table-cell" => {
+                if let Some(table) = self.tables.last_mut() {
+                    let cell = std::mem::take(&mut table.cell).trim().to_owned();
+                    let room = MAX_REPEATED.saturating_sub(table.row.len());
+                    table
+                        .row
+                        .extend(std::iter::repeat_n(cell, table.columns.min(room)));
+                }
+                Ok(())
+            }
+            "table-row" => self.row(),
+            "table-header-rows" => {
+                if let Some(table) = self.tables.last_mut() {
+                    table.in_header = false;
+                }
+                Ok(())
+            }
+            "table" => {
+                if self.tables.pop().is_some() && self.tables.is_empty() {
+                    match self.kind {
+                        DocumentKind::Odp => self.slide.texts.push(Text::TableEnds),
+                        _ => self.blocks.close_table(),
+                    }
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn write(&mut self, text: &str) {
+        if let Some(paragraph) = self.paragraphs.last_mut() {
+            paragraph.text.push_str(text);
+        }
+    }
+
+    fn row(&mut self) -> Result<(), ParseError> {
+        let Some(table) = self.tables.last_mut() else {
+            return Ok(());
+        };
+        let (mut row, in_header, is_hidden) =
+            (std::mem::take(&mut table.row), table.in_header, table.is_hidden);
+        while row.last().is_some_and(String::is_empty) {
+            row.pop();
+        }
+        if row.is_empty() || is_hidden {
+            return Ok(());
+        }
+        if self.kind == DocumentKind::Ods {
+            return self.sheet.row(row.iter().map(String::as_str), &mut self.blocks);
+        }
+        let row = row.join(" | ");
+        match self.tables.iter_mut().rev().nth(1) {
+            Some(outer) => {
+                outer.cell.push_str(&row);
+                outer.cell.push(' ');
+                Ok(())
+            }
+            None if self.kind == DocumentKind::Odp => {
+                let (text, has_names) = (row, in_header);
+                self.slide.texts.push(Text::Row { text, has_names });
+                Ok(())
+            }
+            None => {
+                self.flush_listing()?;
+                self.blocks.row(None, &row, in_header)
+            }
+        }
+    }
+
+    fn paragraph(&mut self) -> Result<(), ParseError> {
+        let Some(Paragraph { role, text }) = self.paragraphs.pop() else {
+            return Ok(());
+        };
+        if let Some(table) = self.tables.last_mut() {
+            table.cell.push_str(&text);
+            table.cell.push(' ');
+            return Ok(());
+        }
+        if self.kind == DocumentKind::Odp {
+            match self.frames.last().map(String::as_str) {
+                Some(class) if FURNITURE.contains(&class) => {}
+                Some("title") => {
+                    self.slide.title.push_str(&text);
+                    self.slide.title.push(' ');
+                }
+                _ => self.slide.texts.push(Text::Paragraph(text)),
+            }
+            return Ok(());
+        }
+        if !self.paragraphs.is_empty() {
+            self.inner.push(text);
+            return Ok(());
+        }
+        if role != Role::Listing {
+            self.flush_listing()?;
+        }
+        match role {
+            Role::Listing => {
+                self.listing.push_str(&text);
+                self.listing.push('\n');
+            }
+            Role::Heading(level) => self.blocks.heading(level, &text),
+            Role::Title if self.title.is_none() && !text.trim().is_empty() => self.title = Some(prose(&text)),
+            Role::Title | Role::Prose => self.blocks.push(BlockKind::Prose, None, &text)?,
+        }
+        for text in std::mem::take(&mut self.inner) {
+            self.blocks.push(BlockKind::Prose, None, &text)?;
+        }
+        Ok(())
+    }
+
+    fn end_slide(&mut self) -> Result<(), ParseError> {
+        let Slide { title, texts } = std::mem::take(&mut self.slide);
+        let number = format!("Slide {}", self.page);
+        self.blocks
+            .heading(1, if title.trim().is_empty() { &number } else { &title });
+        pptx::push(&mut self.blocks, self.page, texts)
+    }
+
+    fn flush_listing(&mut self) -> Result<(), ParseError> {
+        let listing = std::mem::take(&mut self.listing);
+        self.blocks.push(BlockKind::Listing, None, &listing)
+    }
+}
+
+/// Returns how often something is repeated.
+fn repeated(element: &Element<'_>, name: &str) -> usize {
+    let count = element.get(name).and_then(|count| count.parse().ok());
+    count.unwrap_or(1).min(MAX_REPEATED)
+}
