@@ -20,6 +20,25 @@ use crate::search::lexicon::{
 const FULL_FIT: f32 = 3.0;
 /// The words that a definition may have before and after its subject, such as an article.
 const AROUND_SUBJECT: usize = 3;
+/// What rustdoc, Javadoc and other references put before a name.
+const KINDS: [&str; 16] = [
+    "Attribute",
+    "Class",
+    "Command",
+    "Constant",
+    "Enum",
+    "Function",
+    "Interface",
+    "Macro",
+    "Method",
+    "Module",
+    "Namespace",
+    "Package",
+    "Primitive",
+    "Struct",
+    "Trait",
+    "Type",
+];
 /// The fewest digits of a code. Numbers of two digits count things.
 const MIN_CODE_DIGITS: usize = 3;
 /// Within so many words a label has its code.
@@ -181,7 +200,7 @@ impl Asked {
             return true;
         }
         let name = label.split(['(', ':', '|', '¶', '=']).next().unwrap_or_default();
-        let name = defined_name(without_number(name).trim());
+        let name = without_kind(defined_name(without_number(name).trim()));
         // `Cross-Site Request Forgery (CSRF)` has both names.
         let short = label.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
         // `Why robins` gives reasons.
@@ -190,25 +209,26 @@ impl Asked {
             return false;
         }
         let mut names = short.map(|(short, _)| short).into_iter().chain([name]);
-        names.any(|name| {
+        let is_subject = |name: &str| {
             let stems: HashSet<String> = library.terms_in(name, language).into_iter().collect();
             stems == self.subject
-        })
+        };
+        // The parts of `HashMap` are no words of `hashmap`.
+        names.any(|name| is_subject(name) || is_subject(&name.to_lowercase()))
     }
 
     /// Returns whether the question asks what a code means, and a label begins with that code: `10.4.10 409 Conflict`.
     fn has_code_of(&self, label: &str) -> bool {
-        let mut words = label.unicode_words().map(str::to_lowercase);
+        let words = label.unicode_words().map(str::to_lowercase);
         // The number of the section, or `error`, may come before it.
         let code = words
-            .by_ref()
             .take(CODE_WITHIN)
             .find(|word| self.subject.contains(word) && is_code(word));
         let others = |code: &str| {
             let mut others = self.subject.iter().filter(|stem| *stem != code);
             others.all(|stem| NAMES_OF_CODES.contains(&stem.as_str()))
         };
-        words.next().is_some() && code.is_some_and(|code| others(&code))
+        code.is_some_and(|code| others(&code))
     }
 
     /// Returns the identifier that the question asks something about.
@@ -326,6 +346,14 @@ impl Asked {
         let mut after = start[..copula].iter().rev().take_while(|word| !is_own(word));
         names_a_kind(&clause) || after.all(|word| is_generic(word))
     }
+}
+
+/// Returns the name in a label that says of what kind it is, as in references: `Vec` of `Struct Vec`.
+fn without_kind(label: &str) -> &str {
+    let parts = label
+        .split_once(' ')
+        .filter(|(kind, name)| KINDS.contains(kind) && !name.contains(' '));
+    parts.map_or(label, |(_, name)| name.split('<').next().unwrap_or_default())
 }
 
 /// Returns whether a word is a code, such as `409` or `E0382`.
@@ -565,6 +593,15 @@ mod tests {
             ("what is port 8080", "8080 is the port", false),
             ("what does 409 mean", "The response is 409 or 410", false),
             ("what does 409 mean", "409", true),
+            ("what does E0382 mean", "Error code E0382", true),
+            ("what is a vec", "Struct Vec", true),
+            ("what is HashMap", "Class HashMap<K,V>", true),
+            (
+                "what does unwrap_or_else do",
+                "pub fn unwrap_or_else<F>(self, f: F) -> T",
+                true,
+            ),
+            ("what is a class", "Class diagrams", false),
         ];
         for (question, label, wanted) in cases {
             let asked = Asked::of(library.all(), question, Language::English);

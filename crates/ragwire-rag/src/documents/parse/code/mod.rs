@@ -210,8 +210,9 @@ pub(crate) fn defined_name(heading: &str) -> &str {
         defines |= DEFINITIONS.contains(&word);
         rest = after;
     }
+    let rest = rest.split(['<', '(']).next().unwrap_or_default();
     // `type annotations of the standard library` defines nothing.
-    if defines && !rest.contains(' ') {
+    if defines && !rest.is_empty() && !rest.contains(' ') {
         rest
     } else {
         heading

@@ -26,6 +26,8 @@ const INLINE: [&str; 39] = [
     "i", "img", "ins", "kbd", "label", "mark", "nobr", "output", "q", "rp", "rt", "ruby", "s", "samp",
     "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr",
 ];
+/// The longest heading in bytes. More is a part of the page in large letters.
+const MAX_HEADING_BYTES: usize = 500;
 /// The longest cell of a table of data, in bytes.
 const MAX_CELL_BYTES: usize = 1_000;
 /// How much text is given to the tree builder between two checks of the tree, in bytes.
@@ -130,6 +132,7 @@ struct Reader {
     /// Whether one of them is a paragraph of code, whose lines end with `br`.
     in_code_paragraph: bool,
     in_title: bool,
+    in_heading: bool,
     /// Whether a term of a definition list is open.
     in_term: bool,
     /// How many lists of fields are open.
@@ -152,6 +155,7 @@ impl Reader {
             listings: 0,
             in_code_paragraph: false,
             in_title: false,
+            in_heading: false,
             in_term: false,
             field_lists: 0,
             tables: Vec::new(),
@@ -183,6 +187,7 @@ impl Reader {
                 }
                 if self.skipped == 0 {
                     self.open_part(name, element, node);
+                    self.in_heading |= heading_level(name).is_some();
                 }
                 let is_code = is_code_paragraph(node);
                 self.in_code_paragraph |= is_code;
@@ -252,7 +257,10 @@ impl Reader {
         if is_skipped(node, element) {
             self.skipped -= 1;
         } else if let Some(level) = heading_level(name) {
-            if self.skipped == 0 {
+            self.in_heading = false;
+            if self.text.len() > MAX_HEADING_BYTES {
+                self.flush()?;
+            } else if self.skipped == 0 {
                 self.blocks.heading(level, &self.text);
             }
             self.text.clear();
@@ -276,8 +284,8 @@ impl Reader {
     }
 
     fn flush(&mut self) -> Result<(), ParseError> {
-        // A paragraph within a term or cell does not end it.
-        if self.in_term || self.in_cell {
+        // A paragraph within a heading, term or cell does not end it.
+        if self.in_heading || self.in_term || self.in_cell {
             self.text.push('\n');
             return Ok(());
         }

@@ -12,8 +12,8 @@ const SKIPPED: [&str; 19] = [
 /// Roles of elements that repeat on every page of a site.
 const SKIPPED_ROLES: [&str; 4] = ["navigation", "banner", "contentinfo", "search"];
 /// Classes of what belongs to the page and not to its text: the sign behind a heading that links to it, the numbers of
-/// lines beside a listing, and what DocBook, Publican and Sphinx put around each page.
-const SKIPPED_CLASSES: [&str; 13] = [
+/// lines beside a listing, and what DocBook, Publican, Sphinx and rustdoc put around each page and entry.
+const SKIPPED_CLASSES: [&str; 16] = [
     "headerlink",
     "header-anchor",
     "anchor-link",
@@ -27,7 +27,16 @@ const SKIPPED_CLASSES: [&str; 13] = [
     "id_link",
     "linenos",
     "permalink",
+    "rightside",
+    "rustdoc-breadcrumbs",
+    "hideme",
 ];
+/// The class of rustdoc's links to source code. Org mode gives it to listings.
+const SOURCE_CLASS: &str = "src";
+/// The class of rustdoc's line below a title, with a version.
+const VERSION_CLASS: &str = "sub-heading";
+/// What a link to the place where it is shows.
+const SIGNS: [&str; 4] = ["§", "¶", "#", "🔗"];
 /// Elements with the whole page or its text. A class of theirs says how the page looks.
 const WHOLE: [&str; 4] = ["html", "body", "main", "article"];
 
@@ -41,6 +50,19 @@ pub(super) fn is_skipped(node: &NodeRef<'_, Node>, element: &Element) -> bool {
             .is_some_and(|role| SKIPPED_ROLES.contains(&role))
         || element.classes().any(|class| SKIPPED_CLASSES.contains(&class)) && !WHOLE.contains(&element.name())
         || element.attr("style").is_some_and(hides)
+        || element.name() == "a" && (is_sign(node) || has_class(element, SOURCE_CLASS))
+        || element.name() == "span" && has_class(element, VERSION_CLASS)
+}
+
+fn has_class(element: &Element, wanted: &str) -> bool {
+    element.classes().any(|class| class == wanted)
+}
+
+/// Returns whether a link shows nothing but a sign.
+fn is_sign(node: &NodeRef<'_, Node>) -> bool {
+    let mut children = node.children();
+    let only = children.next().filter(|_| children.next().is_none());
+    only.is_some_and(|only| matches!(only.value(), Node::Text(text) if SIGNS.contains(&text.trim())))
 }
 
 /// Returns whether an element is the last of several in a line that are all hidden. A script of the page shows one of
@@ -75,6 +97,18 @@ mod tests {
     use super::super::parse;
     use crate::ParseLimits;
     use crate::test_data::check_blocks;
+
+    #[test]
+    fn what_rustdoc_puts_around_an_entry_is_left_out() {
+        let page = "<div class=main-heading><h1>Struct A</h1><span class=sub-heading><span class=since>1.0.0</span> ·</span></div>\
+            <pre class='src src-sh'>ls</pre><h2>Methods<a href='#m' class=anchor>§</a></h2><details><summary class=hideme><span>Expand</span></summary>\
+            <section><span class=rightside>1.0.0 · <a class=src href=a>Source</a></span>\
+            <h4>pub fn <a>map</a>&lt;F&gt;(f: F)<div class=where>where F: Fn(),</div></h4></section>\
+            <p>Maps it. See <a href=b>#12</a>.</details>";
+        let parsed = parse(page, &ParseLimits::default()).unwrap();
+        let heading = "Struct A > Methods > pub fn map<F>(f: F) where F: Fn(),";
+        check_blocks(&parsed, &[("Struct A", "ls"), (heading, "Maps it. See #12.")]);
+    }
 
     #[test]
     fn of_words_that_a_script_chooses_from_the_last_one_is_kept() {
