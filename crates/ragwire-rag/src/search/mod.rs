@@ -4,6 +4,7 @@ pub(crate) mod about;
 pub(crate) mod analyzer;
 pub(crate) mod asked;
 pub(crate) mod asking;
+pub(crate) mod beginnings;
 pub(crate) mod compounds;
 pub(crate) mod entries;
 pub(crate) mod follow_up;

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::models::{Embed, ModelError, Side};
 use crate::search::about::AboutDocument;
+use crate::search::beginnings::with_beginnings;
 use crate::search::index::other_vectors;
 use crate::search::meaning::{Zero, nearness};
 use crate::search::relevance::{Known, by_relevance};
@@ -426,6 +427,7 @@ impl SearchTools {
             let others = near.into_iter().take(limit.max(READ_BY_MEANING));
             hits.extend(others.filter(|hit| !words.contains(&hit.chunk.id)));
             let view = library.seen_by(filter.user.as_deref());
+            let hits = with_beginnings(view, &query, hits)?;
             let mut hits = by_relevance(view, &query, hits, &known);
             // Two copies of a file are one answer.
             let mut texts = HashSet::new();
