@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::identifier::{Identifier, without_number};
+use super::labels::{begins_with_code, without_kind};
 use super::quantity::{Quantity, asks_for_price};
 use crate::LibraryView;
 use crate::documents::defined_name;
@@ -20,33 +21,6 @@ use crate::search::lexicon::{
 const FULL_FIT: f32 = 3.0;
 /// The words that a definition may have before and after its subject, such as an article.
 const AROUND_SUBJECT: usize = 3;
-/// What rustdoc, Javadoc and other references put before a name.
-const KINDS: [&str; 16] = [
-    "Attribute",
-    "Class",
-    "Command",
-    "Constant",
-    "Enum",
-    "Function",
-    "Interface",
-    "Macro",
-    "Method",
-    "Module",
-    "Namespace",
-    "Package",
-    "Primitive",
-    "Struct",
-    "Trait",
-    "Type",
-];
-/// The fewest digits of a code. Numbers of two digits count things.
-const MIN_CODE_DIGITS: usize = 3;
-/// Within so many words a label has its code.
-const CODE_WITHIN: usize = 3;
-/// Stems of what a code may be called.
-const NAMES_OF_CODES: [&str; 8] = [
-    "code", "error", "exit", "fehl", "http", "messag", "respons", "status",
-];
 /// The words of an aside between the subject and the verb of a definition.
 const ASIDE_WORDS: usize = 6;
 /// The characters that a definition in Chinese, Japanese or Korean may have before its subject: `所谓`.
@@ -196,7 +170,7 @@ impl Asked {
         if self.subject.is_empty() {
             return false;
         }
-        if self.has_code_of(label) {
+        if begins_with_code(label, &self.subject) {
             return true;
         }
         let name = label.split(['(', ':', '|', '¶', '=']).next().unwrap_or_default();
@@ -215,20 +189,6 @@ impl Asked {
         };
         // The parts of `HashMap` are no words of `hashmap`.
         names.any(|name| is_subject(name) || is_subject(&name.to_lowercase()))
-    }
-
-    /// Returns whether the question asks what a code means, and a label begins with that code: `10.4.10 409 Conflict`.
-    fn has_code_of(&self, label: &str) -> bool {
-        let words = label.unicode_words().map(str::to_lowercase);
-        // The number of the section, or `error`, may come before it.
-        let code = words
-            .take(CODE_WITHIN)
-            .find(|word| self.subject.contains(word) && is_code(word));
-        let others = |code: &str| {
-            let mut others = self.subject.iter().filter(|stem| *stem != code);
-            others.all(|stem| NAMES_OF_CODES.contains(&stem.as_str()))
-        };
-        code.is_some_and(|code| others(&code))
     }
 
     /// Returns the identifier that the question asks something about.
@@ -346,20 +306,6 @@ impl Asked {
         let mut after = start[..copula].iter().rev().take_while(|word| !is_own(word));
         names_a_kind(&clause) || after.all(|word| is_generic(word))
     }
-}
-
-/// Returns the name in a label that says of what kind it is, as in references: `Vec` of `Struct Vec`.
-fn without_kind(label: &str) -> &str {
-    let parts = label
-        .split_once(' ')
-        .filter(|(kind, name)| KINDS.contains(kind) && !name.contains(' '));
-    parts.map_or(label, |(_, name)| name.split('<').next().unwrap_or_default())
-}
-
-/// Returns whether a word is a code, such as `409` or `E0382`.
-fn is_code(word: &str) -> bool {
-    let digits = word.bytes().filter(u8::is_ascii_digit).count();
-    digits >= MIN_CODE_DIGITS && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 /// Returns what a question in Chinese, Japanese or Korean asks for the meaning of.

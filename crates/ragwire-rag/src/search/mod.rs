@@ -11,6 +11,7 @@ pub(crate) mod follow_up;
 pub(crate) mod holds;
 pub(crate) mod identifier;
 pub(crate) mod index;
+pub(crate) mod labels;
 pub(crate) mod lexical;
 pub(crate) mod lexicon;
 pub(crate) mod lines;

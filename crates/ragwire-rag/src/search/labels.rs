@@ -1,0 +1,60 @@
+//! Labels of references and specifications that have more than the name of what they are about: a code or a kind.
+
+use std::collections::HashSet;
+
+use unicode_segmentation::UnicodeSegmentation;
+
+/// What rustdoc, Javadoc and other references put before a name.
+const KINDS: [&str; 16] = [
+    "Attribute",
+    "Class",
+    "Command",
+    "Constant",
+    "Enum",
+    "Function",
+    "Interface",
+    "Macro",
+    "Method",
+    "Module",
+    "Namespace",
+    "Package",
+    "Primitive",
+    "Struct",
+    "Trait",
+    "Type",
+];
+/// The fewest digits of a code. Numbers of two digits count things.
+const MIN_CODE_DIGITS: usize = 3;
+/// Within so many words a label has its code.
+const CODE_WITHIN: usize = 3;
+/// Stems of what a code may be called.
+const NAMES_OF_CODES: [&str; 8] = [
+    "code", "error", "exit", "fehl", "http", "messag", "respons", "status",
+];
+/// Returns whether a label begins with a code that is the subject of a question: `10.4.10 409 Conflict`.
+pub(super) fn begins_with_code(label: &str, subject: &HashSet<String>) -> bool {
+    // The number of the section, or `error`, may come before it.
+    let words = label.unicode_words().map(str::to_lowercase);
+    let code = words
+        .take(CODE_WITHIN)
+        .find(|word| subject.contains(word) && is_code(word));
+    let others = |code: &str| {
+        let mut others = subject.iter().filter(|stem| *stem != code);
+        others.all(|stem| NAMES_OF_CODES.contains(&stem.as_str()))
+    };
+    code.is_some_and(|code| others(&code))
+}
+
+/// Returns the name in a label that says of what kind it is, as in references: `Vec` of `Struct Vec`.
+pub(super) fn without_kind(label: &str) -> &str {
+    let parts = label
+        .split_once(' ')
+        .filter(|(kind, name)| KINDS.contains(kind) && !name.contains(' '));
+    parts.map_or(label, |(_, name)| name.split('<').next().unwrap_or_default())
+}
+
+/// Returns whether a word is a code, such as `409` or `E0382`.
+fn is_code(word: &str) -> bool {
+    let digits = word.bytes().filter(u8::is_ascii_digit).count();
+    digits >= MIN_CODE_DIGITS && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
