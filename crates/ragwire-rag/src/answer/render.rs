@@ -158,7 +158,7 @@ fn table(rows: &[&str], header: Option<&str>, mark: &str) -> (String, String) {
     (text, last.to_owned())
 }
 
-/// Returns the rows that a quote continues the table with that an answer ends with: both have the same header.
+/// Returns the rows of a quoted table if the answer ends with a table that has the same header.
 pub(super) fn rows_of_same_table<'a>(answer: &str, quote: &'a str) -> Option<&'a str> {
     let (names, rest) = quote.split_once('\n')?;
     let (line, rows) = rest.split_once('\n')?;

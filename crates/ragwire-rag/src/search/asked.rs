@@ -548,6 +548,7 @@ mod tests {
                 true,
             ),
             ("what is a class", "Class diagrams", false),
+            ("what is a slice", "Primitive Type slice", true),
         ];
         for (question, label, wanted) in cases {
             let asked = Asked::of(library.all(), question, Language::English);

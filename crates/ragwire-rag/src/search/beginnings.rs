@@ -7,7 +7,7 @@ use crate::documents::LibraryView;
 use crate::search::asked::Asked;
 use crate::{Hit, LibraryError};
 
-/// How many documents are begun with: more have a name that says little.
+/// How many documents get their first passage added. A name that more of them have is too common to help.
 const MAX_DOCUMENTS: usize = 3;
 
 /// Adds the first passages of the documents among the hits that have the name of what is asked about.

@@ -5,23 +5,27 @@ use std::collections::HashSet;
 use unicode_segmentation::UnicodeSegmentation;
 
 /// What rustdoc, Javadoc and other references put before a name.
-const KINDS: [&str; 16] = [
-    "Attribute",
-    "Class",
-    "Command",
-    "Constant",
-    "Enum",
-    "Function",
-    "Interface",
-    "Macro",
-    "Method",
-    "Module",
-    "Namespace",
-    "Package",
-    "Primitive",
-    "Struct",
-    "Trait",
-    "Type",
+const KINDS: [&str; 20] = [
+    "Attribute Macro ",
+    "Attribute ",
+    "Class ",
+    "Command ",
+    "Constant ",
+    "Derive Macro ",
+    "Enum ",
+    "Function ",
+    "Interface ",
+    "Macro ",
+    "Method ",
+    "Module ",
+    "Namespace ",
+    "Package ",
+    "Primitive Type ",
+    "Static ",
+    "Struct ",
+    "Trait ",
+    "Type Alias ",
+    "Type ",
 ];
 /// The fewest digits of a code. Numbers of two digits count things.
 const MIN_CODE_DIGITS: usize = 3;
@@ -31,6 +35,7 @@ const CODE_WITHIN: usize = 3;
 const NAMES_OF_CODES: [&str; 8] = [
     "code", "error", "exit", "fehl", "http", "messag", "respons", "status",
 ];
+
 /// Returns whether a label begins with a code that is the subject of a question: `10.4.10 409 Conflict`.
 pub(super) fn begins_with_code(label: &str, subject: &HashSet<String>) -> bool {
     // The number of the section, or `error`, may come before it.
@@ -47,10 +52,11 @@ pub(super) fn begins_with_code(label: &str, subject: &HashSet<String>) -> bool {
 
 /// Returns the name in a label that says of what kind it is, as in references: `Vec` of `Struct Vec`.
 pub(super) fn without_kind(label: &str) -> &str {
-    let parts = label
-        .split_once(' ')
-        .filter(|(kind, name)| KINDS.contains(kind) && !name.contains(' '));
-    parts.map_or(label, |(_, name)| name.split('<').next().unwrap_or_default())
+    let name = KINDS.iter().find_map(|kind| label.strip_prefix(kind));
+    match name.filter(|name| !name.contains(' ')) {
+        Some(name) => name.split('<').next().unwrap_or_default(),
+        None => label,
+    }
 }
 
 /// Returns whether a word is a code, such as `409` or `E0382`.

@@ -1,4 +1,4 @@
-//! Where a quote ends that begins with a sentence or line.
+//! Where a quote begins and ends that is chosen for one sentence or line.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -137,8 +137,8 @@ impl Reader<'_> {
     }
 }
 
-/// Returns where a quote begins: one that begins within a listing has it from its first line, with its lead-in, if all
-/// of it is short.
+/// Returns where a quote begins. A quote from the middle of a short listing begins with the first line of the listing, or
+/// with the sentence that introduces it.
 pub(super) fn begin(segments: &[Segment<'_>], from: usize, to: usize) -> usize {
     let before = segments[..from].iter().rev();
     let lines = before

@@ -3,7 +3,7 @@
 use super::{Block, BlockKind, ParseError, ParseLimits};
 
 /// The longest heading in bytes. It is repeated in every chunk below it.
-const MAX_HEADING_BYTES: usize = 160;
+pub(super) const MAX_HEADING_BYTES: usize = 160;
 /// The longest term in bytes that is kept with its description.
 const MAX_TERM_BYTES: usize = 160;
 /// The longest row with the names of columns, in bytes, that is kept with the rows below it.

@@ -138,12 +138,10 @@ pub(super) fn detect(name: &str, bytes: &[u8], limits: &ParseLimits) -> Result<D
 
 /// Returns the markup of a text: Django's manual is reStructuredText in `.txt`, an `llms.txt` is Markdown.
 fn of_text(bytes: &[u8]) -> DocumentKind {
-    let Ok(text) = std::str::from_utf8(&bytes[..bytes.len().min(MARKUP_WITHIN_BYTES)]).or_else(|error| {
-        // A letter may be cut at the end.
-        std::str::from_utf8(&bytes[..error.valid_up_to()])
-    }) else {
-        return DocumentKind::Text;
-    };
+    let bytes = &bytes[..bytes.len().min(MARKUP_WITHIN_BYTES)];
+    // A letter may be cut at the end.
+    let whole = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
+    let text = std::str::from_utf8(&bytes[..whole]).unwrap_or_default();
     let is_directive = |line: &str| {
         let rest = line.strip_prefix(".. ").unwrap_or_default();
         let name = rest.split_once("::").map_or("", |(name, _)| name);

@@ -14,6 +14,7 @@ mod front_matter;
 mod html;
 mod json;
 mod kind;
+mod lines;
 mod markdown;
 mod package;
 

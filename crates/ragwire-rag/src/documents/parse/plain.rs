@@ -3,20 +3,29 @@
 use std::collections::HashMap;
 
 use super::blocks::Blocks;
-use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed};
+use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed, lines};
 
 /// The longest heading in characters.
 const MAX_HEADING: usize = 80;
 /// The longest term above its description in characters, with its indentation. Lines of a paragraph are longer.
 const MAX_TERM: usize = 60;
-/// The fewest marks below a heading, and the fewest letters of one in capitals.
+/// The fewest marks below a heading.
 const MIN_MARKS: usize = 3;
+/// The fewest letters of a heading in capitals: shorter lines are mostly abbreviations.
+const MIN_CAPITALS: usize = 4;
+/// The deepest level of a numbered heading, as in HTML.
+const MAX_LEVEL: u8 = 6;
+/// The fewest lines of a table of contents.
+const MIN_CONTENTS: usize = 3;
+/// The fewest pages that a running head is on.
+const MIN_PAGES: usize = 3;
 /// How many spaces between two words show that a line has columns: justified text has two.
 const MIN_GAP: &str = "   ";
 /// How far a tab indents at most, in columns.
 const TAB_COLUMNS: usize = 8;
-/// What a line ends with that leads to what follows.
+/// The last mark of a line that introduces the next one.
 const COLONS: [char; 2] = [':', '：'];
+const ITEM_MARKS: [&str; 6] = ["- ", "* ", "+ ", "o ", "• ", "– "];
 /// The level of headings in capitals, such as those of manual pages. Numbered ones are below.
 const CAPITALS_LEVEL: u8 = 2;
 /// The level of headings below a line of marks.
@@ -31,6 +40,7 @@ pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseErr
         lines: &lines,
         at: 0,
         blocks: Blocks::new(limits),
+        pending: Vec::new(),
         marks: Vec::new(),
         lead: None,
         term: None,
@@ -38,6 +48,7 @@ pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseErr
     while reader.at < lines.len() {
         reader.group()?;
     }
+    reader.close_pending(0)?;
     Ok(Parsed::new(DocumentKind::Text, None, reader.blocks))
 }
 
@@ -46,6 +57,8 @@ struct Reader<'a> {
     lines: &'a [&'a str],
     at: usize,
     blocks: Blocks,
+    /// The headings that nothing follows yet, with their levels, the innermost last.
+    pending: Vec<(u8, &'a str)>,
     /// The marks below headings, in the order of their levels.
     marks: Vec<char>,
     /// The indentation of the paragraph before, if it ends with a colon.
@@ -79,15 +92,12 @@ impl<'a> Reader<'a> {
                 && !next.is_empty()
                 && !ends_sentence(next)
             {
-                self.blocks.heading(SEPARATED_LEVEL, next);
-                self.close_term(0);
+                self.open_heading(SEPARATED_LEVEL, next)?;
                 self.at += 1;
             }
             return Ok(());
         }
-        if self.heading() {
-            self.lead = None;
-            self.close_term(0);
+        if self.heading()? {
             return Ok(());
         }
         let start = self.at;
@@ -116,6 +126,11 @@ impl<'a> Reader<'a> {
         if is_contents(group) {
             return Ok(());
         }
+        // The item after it shows that the line before is one too, and no heading.
+        if outer == 0 && is_item(group[0]) && self.pending.last().is_some_and(|(_, text)| is_item(text)) {
+            self.close_pending(0)?;
+        }
+        self.open_pending();
         let is_led_to = self.lead.is_some_and(|lead| outer > lead + 1) && !reads_as_prose(group);
         self.close_term(outer);
         self.lead = group.last().filter(|last| last.ends_with(COLONS)).map(|_| outer);
@@ -125,7 +140,7 @@ impl<'a> Reader<'a> {
         let mut paragraph = String::new();
         let described = term(group).map_or(0, |_| 1);
         if let Some(term) = term(group) {
-            self.close_term(0);
+            self.end_term();
             self.term = Some(outer);
             self.blocks.open_definitions();
             self.blocks.term(term)?;
@@ -144,13 +159,18 @@ impl<'a> Reader<'a> {
     /// Closes the description of a term at text that is not indented further than it.
     fn close_term(&mut self, outer: usize) {
         if self.term.is_some_and(|term| outer <= term) {
-            self.term = None;
+            self.end_term();
+        }
+    }
+
+    fn end_term(&mut self) {
+        if self.term.take().is_some() {
             self.blocks.close_definitions();
         }
     }
 
-    /// Reads the heading that begins here. Returns false for none.
-    fn heading(&mut self) -> bool {
+    /// Reads the heading that begins here, if there is one.
+    fn heading(&mut self) -> Result<bool, ParseError> {
         let (first, second, third) = (self.peek(0), self.peek(1), self.peek(2));
         let is_above = first == third && mark_below(second, first).is_some();
         let (text, used) = if is_above { (second, 3) } else { (first, 2) };
@@ -160,19 +180,47 @@ impl<'a> Reader<'a> {
                 self.marks.push(mark);
                 self.marks.len() - 1
             });
-            self.blocks
-                .heading(u8::try_from(level + 1).unwrap_or(u8::MAX), text);
+            self.open_heading(u8::try_from(level + 1).unwrap_or(MAX_LEVEL), text)?;
             self.at += used;
-            return true;
+            return Ok(true);
         }
         let level = numbered(first).filter(|_| second.is_empty() && self.is_above_its_text());
         let in_capitals = is_in_capitals(first) && (second.is_empty() || indent(second) > 0);
         let Some(level) = level.or(in_capitals.then_some(CAPITALS_LEVEL)) else {
-            return false;
+            return Ok(false);
         };
-        self.blocks.heading(level, first);
+        self.open_heading(level, first)?;
         self.at += 1;
-        true
+        Ok(true)
+    }
+
+    /// Opens a heading once text follows it.
+    fn open_heading(&mut self, level: u8, text: &'a str) -> Result<(), ParseError> {
+        self.lead = None;
+        self.close_pending(level)?;
+        self.pending.push((level, text));
+        Ok(())
+    }
+
+    /// Writes the innermost of the pending headings as text if its level is not above `level`: nothing is below it, so it
+    /// is a line of text, such as an item of a list.
+    fn close_pending(&mut self, level: u8) -> Result<(), ParseError> {
+        let last = self.pending.pop_if(|(last, _)| *last >= level);
+        if let Some((_, text)) = last {
+            self.open_pending();
+            self.blocks.push(BlockKind::Prose, None, text)?;
+        }
+        self.pending.retain(|(outer, _)| *outer < level);
+        Ok(())
+    }
+
+    fn open_pending(&mut self) {
+        if !self.pending.is_empty() {
+            self.end_term();
+        }
+        for (level, text) in std::mem::take(&mut self.pending) {
+            self.blocks.heading(level, text);
+        }
     }
 
     /// Returns whether the next text is indented, or a heading too.
@@ -190,7 +238,12 @@ fn without_pages(text: &str) -> Vec<&str> {
     for page in text.split('\x0c').skip(1) {
         *headers.entry(first_line(page)).or_default() += 1;
     }
-    let is_repeated = |line: &str| headers.get(line).is_some_and(|pages| *pages > 1);
+    let pages: usize = headers.values().sum();
+    let is_repeated = |line: &str| {
+        headers
+            .get(line)
+            .is_some_and(|on| *on >= MIN_PAGES && on * 2 >= pages)
+    };
     for (at, page) in text.split('\x0c').enumerate() {
         let mut rest = page;
         if at > 0 && is_repeated(first_line(page)) {
@@ -237,13 +290,8 @@ fn is_footer(line: &str) -> bool {
     number.is_some_and(|(_, number)| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Returns the number of columns before the text of a line.
 fn indent(line: &str) -> usize {
-    let spaces = &line[..line.len() - line.trim_start().len()];
-    spaces
-        .chars()
-        .map(|c| if c == '\t' { TAB_COLUMNS } else { 1 })
-        .sum()
+    lines::indent(line, TAB_COLUMNS)
 }
 
 /// Returns lines as a listing, without their common indentation.
@@ -287,14 +335,17 @@ fn numbered(line: &str) -> Option<u8> {
         .trim_start()
         .starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit() || parts.clone().count() > 1);
     let is_heading = are_numbers && is_title && line.chars().count() <= MAX_HEADING && !ends_sentence(line);
-    is_heading.then(|| CAPITALS_LEVEL.saturating_add(u8::try_from(parts.count()).unwrap_or(u8::MAX)))
+    let level = u8::try_from(parts.count())
+        .unwrap_or(MAX_LEVEL)
+        .saturating_add(CAPITALS_LEVEL);
+    is_heading.then_some(level.min(MAX_LEVEL))
 }
 
 fn is_in_capitals(line: &str) -> bool {
     let letters = line.chars().filter(|c| c.is_alphabetic());
     indent(line) == 0
         && line.chars().count() <= MAX_HEADING
-        && letters.clone().count() > MIN_MARKS
+        && letters.clone().count() >= MIN_CAPITALS
         && letters.clone().all(char::is_uppercase)
         && !ends_sentence(line)
         && !line.contains(['=', '|', '{', '/', '_', '<'])
@@ -339,26 +390,19 @@ fn has_columns(group: &[&str]) -> bool {
     group.len() > 1 && group.iter().filter(is_column).count() * 2 > group.len()
 }
 
-/// Returns whether lines are part of a table of contents, which has the words of all headings and answers nothing.
+/// Returns whether lines are part of a table of contents, which has the words of all headings and answers nothing: most
+/// end with the number of a page, none smaller than the one before.
 fn is_contents(group: &[&str]) -> bool {
-    let has_leader = |line: &&&str| line.contains("....") && line.ends_with(|c: char| c.is_ascii_digit());
-    group.iter().filter(has_leader).count() * 2 > group.len()
+    let page = |line: &&str| -> Option<u32> {
+        let (_, number) = line.rsplit_once(['.', ' '])?;
+        number.parse().ok().filter(|_| line.contains("...."))
+    };
+    let pages: Vec<u32> = group.iter().filter_map(page).collect();
+    group.len() >= MIN_CONTENTS && pages.len() * 2 > group.len() && pages.is_sorted()
 }
 
-/// Returns whether a line begins an item of a list.
 fn is_item(line: &str) -> bool {
-    if ["- ", "* ", "+ ", "o ", "• ", "– "]
-        .iter()
-        .any(|mark| line.starts_with(mark))
-    {
-        return true;
-    }
-    let Some((number, _)) = line.split_once(' ') else {
-        return false;
-    };
-    let inner = number.trim_start_matches('(').trim_end_matches(['.', ')']);
-    let is_number = (1..=3).contains(&inner.len()) && inner.bytes().all(|byte| byte.is_ascii_digit());
-    is_number && number.ends_with(['.', ')'])
+    lines::is_item(line, &ITEM_MARKS)
 }
 
 #[cfg(test)]
@@ -454,12 +498,43 @@ or none.
     }
 
     #[test]
+    fn nothing_is_lost() {
+        let cases: [(&str, &[&str]); 7] = [
+            (
+                "1. Open the door\n\n2. Feed the birds\n\n3. Close the door\n",
+                &["1. Open the door", "2. Feed the birds", "3. Close the door"],
+            ),
+            ("KEEP THE DOOR CLOSED\n", &["KEEP THE DOOR CLOSED"]),
+            (
+                "Regards\n\n--------------------\nJohn Smith\n",
+                &["Regards", "John Smith"],
+            ),
+            ("FIRST LINE\nSECOND LINE\n", &["FIRST LINE SECOND LINE"]),
+            (
+                "Seeds ........ 2.50\nWorms ........ 3.00\n",
+                &["Seeds ........ 2.50 Worms ........ 3.00"],
+            ),
+            ("Wait for it.... 5\n", &["Wait for it.... 5"]),
+            ("One .... 1\nTwo .... 2\nThree .... 2\n\nText.\n", &["Text."]),
+        ];
+        for (text, expected) in cases {
+            let blocks = parse(text, &ParseLimits::default()).unwrap().blocks;
+            let texts: Vec<&str> = blocks.iter().map(|block| block.text.as_str()).collect();
+            assert_eq!(texts, expected, "{text}");
+        }
+    }
+
+    #[test]
     fn headers_and_footers_of_pages_are_left_out() {
         let text = "One is\n\nA. Author       Standards Track     [Page 1]\n\x0c\nRFC 1   Birds   May 1999\n\n\ncontinued here.\n\n\
-                    A. Author       Standards Track     [Page 2]\n\x0c\nRFC 1   Birds   May 1999\n\nTwo.\n\x0cThree.\n";
+                    A. Author       Standards Track     [Page 2]\n\x0c\nRFC 1   Birds   May 1999\n\nTwo.\n\x0cThree.\n\
+                    \x0c\nRFC 1   Birds   May 1999\n\nFour.\n\x0cFive.\n";
         let parsed = parse(text, &ParseLimits::default()).unwrap();
         let texts: Vec<&str> = parsed.blocks.iter().map(|block| block.text.as_str()).collect();
-        assert_eq!(texts, ["One is continued here.", "Two.", "Three."]);
+        assert_eq!(
+            texts,
+            ["One is continued here.", "Two.", "Three.", "Four.", "Five."]
+        );
     }
 
     #[test]

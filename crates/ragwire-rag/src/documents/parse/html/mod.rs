@@ -15,7 +15,7 @@ mod skipped;
 
 use skipped::is_skipped;
 
-use super::blocks::{Blocks, prose};
+use super::blocks::{Blocks, MAX_HEADING_BYTES, prose};
 use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed, attributes};
 
 /// A main part with less text than this, in bytes, may be one of several, so the whole page is read.
@@ -26,8 +26,8 @@ const INLINE: [&str; 39] = [
     "i", "img", "ins", "kbd", "label", "mark", "nobr", "output", "q", "rp", "rt", "ruby", "s", "samp",
     "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr",
 ];
-/// The longest heading in bytes. More is a part of the page in large letters.
-const MAX_HEADING_BYTES: usize = 500;
+/// Elements that are never in a heading: one before them lacks its end.
+const ENDS_HEADING: [&str; 7] = ["p", "ul", "ol", "dl", "pre", "table", "blockquote"];
 /// The longest cell of a table of data, in bytes.
 const MAX_CELL_BYTES: usize = 1_000;
 /// How much text is given to the tree builder between two checks of the tree, in bytes.
@@ -131,8 +131,11 @@ struct Reader {
     listings: usize,
     /// Whether one of them is a paragraph of code, whose lines end with `br`.
     in_code_paragraph: bool,
+    /// Where its text begins.
+    code_from: usize,
     in_title: bool,
-    in_heading: bool,
+    /// The level of the open heading.
+    heading: Option<u8>,
     /// Whether a term of a definition list is open.
     in_term: bool,
     /// How many lists of fields are open.
@@ -154,8 +157,9 @@ impl Reader {
             skipped: 0,
             listings: 0,
             in_code_paragraph: false,
+            code_from: 0,
             in_title: false,
-            in_heading: false,
+            heading: None,
             in_term: false,
             field_lists: 0,
             tables: Vec::new(),
@@ -176,6 +180,8 @@ impl Reader {
                 self.in_title = name == "title" && self.page_title.is_empty();
                 if is_skipped(node, element) {
                     self.skipped += 1;
+                } else if let Some(level) = self.heading.filter(|_| ENDS_HEADING.contains(&name)) {
+                    self.end_heading(level)?;
                 } else if name == "br" {
                     self.text.push('\n');
                 } else if (name == "td" || name == "th") && self.listings == 0 {
@@ -187,9 +193,12 @@ impl Reader {
                 }
                 if self.skipped == 0 {
                     self.open_part(name, element, node);
-                    self.in_heading |= heading_level(name).is_some();
+                    self.heading = heading_level(name).or(self.heading);
                 }
                 let is_code = is_code_paragraph(node);
+                if is_code && !self.in_code_paragraph {
+                    self.code_from = self.text.len();
+                }
                 self.in_code_paragraph |= is_code;
                 self.listings += usize::from(name == "pre" || is_code);
             }
@@ -244,24 +253,19 @@ impl Reader {
         if is_code {
             self.in_code_paragraph = false;
             // Spaces collapse, as on the page.
-            let lines = self
-                .text
+            let code = self.text.split_off(self.code_from.min(self.text.len()));
+            let lines = code
                 .split('\n')
                 .map(|line| line.split_ascii_whitespace().collect::<Vec<_>>().join(" "));
-            self.text = lines
-                .filter(|line| !line.is_empty())
-                .collect::<Vec<_>>()
-                .join("\n");
+            let lines: Vec<String> = lines.filter(|line| !line.is_empty()).collect();
+            self.text.push_str(&lines.join("\n"));
         }
         self.in_title = false;
         if is_skipped(node, element) {
             self.skipped -= 1;
         } else if let Some(level) = heading_level(name) {
-            self.in_heading = false;
-            if self.text.len() > MAX_HEADING_BYTES {
-                self.flush()?;
-            } else if self.skipped == 0 {
-                self.blocks.heading(level, &self.text);
+            if self.skipped == 0 {
+                self.end_heading(level)?;
             }
             self.text.clear();
         } else if name == "dt" && self.in_term {
@@ -283,9 +287,20 @@ impl Reader {
         Ok(())
     }
 
+    /// Ends the open heading. One that is too long is text as well.
+    fn end_heading(&mut self, level: u8) -> Result<(), ParseError> {
+        self.heading = None;
+        self.blocks.heading(level, &self.text);
+        if prose(&self.text).len() > MAX_HEADING_BYTES {
+            self.flush()?;
+        }
+        self.text.clear();
+        Ok(())
+    }
+
     fn flush(&mut self) -> Result<(), ParseError> {
-        // A paragraph within a heading, term or cell does not end it.
-        if self.in_heading || self.in_term || self.in_cell {
+        // A block within a heading, term or cell does not end it.
+        if self.heading.is_some() || self.in_term || self.in_cell {
             self.text.push('\n');
             return Ok(());
         }

@@ -13,7 +13,7 @@ const SKIPPED: [&str; 19] = [
 const SKIPPED_ROLES: [&str; 4] = ["navigation", "banner", "contentinfo", "search"];
 /// Classes of what belongs to the page and not to its text: the sign behind a heading that links to it, the numbers of
 /// lines beside a listing, and what DocBook, Publican, Sphinx and rustdoc put around each page and entry.
-const SKIPPED_CLASSES: [&str; 16] = [
+const SKIPPED_CLASSES: [&str; 14] = [
     "headerlink",
     "header-anchor",
     "anchor-link",
@@ -27,14 +27,15 @@ const SKIPPED_CLASSES: [&str; 16] = [
     "id_link",
     "linenos",
     "permalink",
-    "rightside",
     "rustdoc-breadcrumbs",
-    "hideme",
 ];
-/// The class of rustdoc's links to source code. Org mode gives it to listings.
-const SOURCE_CLASS: &str = "src";
-/// The class of rustdoc's line below a title, with a version.
-const VERSION_CLASS: &str = "sub-heading";
+/// What rustdoc puts beside an entry and below a title: versions, links to source code, a switch.
+const RUSTDOC: [(&str, &str); 4] = [
+    ("span", "rightside"),
+    ("span", "sub-heading"),
+    ("a", "src"),
+    ("summary", "hideme"),
+];
 /// What a link to the place where it is shows.
 const SIGNS: [&str; 4] = ["§", "¶", "#", "🔗"];
 /// Elements with the whole page or its text. A class of theirs says how the page looks.
@@ -50,8 +51,10 @@ pub(super) fn is_skipped(node: &NodeRef<'_, Node>, element: &Element) -> bool {
             .is_some_and(|role| SKIPPED_ROLES.contains(&role))
         || element.classes().any(|class| SKIPPED_CLASSES.contains(&class)) && !WHOLE.contains(&element.name())
         || element.attr("style").is_some_and(hides)
-        || element.name() == "a" && (is_sign(node) || has_class(element, SOURCE_CLASS))
-        || element.name() == "span" && has_class(element, VERSION_CLASS)
+        || element.name() == "a" && is_sign(node)
+        || RUSTDOC
+            .iter()
+            .any(|(name, class)| element.name() == *name && has_class(element, class))
 }
 
 fn has_class(element: &Element, wanted: &str) -> bool {

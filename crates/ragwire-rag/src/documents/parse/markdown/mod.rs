@@ -300,6 +300,13 @@ mod tests {
             "``",
             "](b){a",
             "<a\n",
+            "<A>\n",
+            "<A\n",
+            "</A>\n",
+            "<A>\n  ",
+            "<pre>\n",
+            "{{< highlight >}}\n",
+            "<a b='\n>",
             "{: a=1}",
         ];
         check_returns_soon(parse, &pieces);

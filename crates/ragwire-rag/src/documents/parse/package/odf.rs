@@ -12,31 +12,36 @@ use crate::documents::parse::csv::Table;
 use crate::documents::parse::{BlockKind, DocumentKind, ParseError, Parsed};
 
 /// Elements whose text is not part of the text.
-const SKIPPED: [&str; 12] = [
+const SKIPPED: [&str; 14] = [
     "alphabetical-index",
     "annotation",
     "automatic-styles",
     "bibliography",
+    "desc",
     "illustration-index",
     "note-citation",
     "object-index",
     "ruby-text",
     "table-index",
     "table-of-content",
+    "title",
     "tracked-changes",
     "user-index",
 ];
 /// What repeats on every slide.
 const FURNITURE: [&str; 4] = ["date-time", "footer", "header", "page-number"];
-/// How often a cell or space that is said to repeat is repeated: as many columns as those of Excel that keep their
-/// places. Sheets end with a million empty cells that repeat.
+/// The most spaces, and columns of repeated cells, that are written out. Rows of a sheet end with thousands of empty cells.
 const MAX_REPEATED: usize = 256;
+/// The longest cell that is written more than once, in bytes.
+const MAX_REPEATED_BYTES: usize = 1_000;
 
 pub(super) fn parse(kind: DocumentKind, archive: &mut Archive<'_>) -> Result<Parsed, ParseError> {
     let manifest = archive.part("META-INF/manifest.xml")?;
     if manifest.is_some_and(|manifest| manifest.contains("encryption-data")) {
         return Err(ParseError::Encrypted);
     }
+    let meta = archive.part("meta.xml")?;
+    let title = meta.map_or(Ok(None), |meta| super::text_of(&meta, "title", &archive.limits))?;
     let xml = archive.required("content.xml")?;
     let mut reader = Reader {
         kind,
@@ -47,7 +52,7 @@ pub(super) fn parse(kind: DocumentKind, archive: &mut Archive<'_>) -> Result<Par
         tables: Vec::new(),
         sheet: Table::default(),
         listing: String::new(),
-        title: None,
+        title,
         page: 0,
         frames: Vec::new(),
         slide: Slide::default(),
@@ -62,14 +67,12 @@ pub(super) fn parse(kind: DocumentKind, archive: &mut Archive<'_>) -> Result<Par
             limit,
         });
     }
-    let meta = archive.part("meta.xml")?;
-    let title = meta.map_or(Ok(None), |meta| super::text_of(&meta, "title", &archive.limits))?;
     let pages = (kind == DocumentKind::Odp).then_some(reader.page);
-    let parsed = Parsed::new(kind, title.or(reader.title), reader.blocks);
+    let parsed = Parsed::new(kind, reader.title, reader.blocks);
     Ok(Parsed { pages, ..parsed })
 }
 
-/// What a style of this file says.
+/// A style that this file defines.
 #[derive(Debug, Default)]
 struct Style {
     role: Role,
@@ -77,7 +80,7 @@ struct Style {
     hides: bool,
 }
 
-/// Returns the styles of this file by their names. Those of paragraphs are named after the style that they vary.
+/// Returns the styles of this file by their names. That of a paragraph varies a built-in style, its parent.
 fn styles(archive: &Archive<'_>, xml: &str) -> Result<HashMap<String, Style>, ParseError> {
     let mut styles = HashMap::new();
     let mut open: Option<(String, Style)> = None;
@@ -102,7 +105,7 @@ fn styles(archive: &Archive<'_>, xml: &str) -> Result<HashMap<String, Style>, Pa
     Ok(styles)
 }
 
-/// Returns what a built-in style says: `Preformatted_20_Text`.
+/// Returns the role of a built-in style, such as `Preformatted_20_Text`.
 fn role_of(style: &str) -> Role {
     role_of_name(&style.replace("_20_", " ").to_lowercase())
 }
@@ -118,8 +121,9 @@ struct Paragraph {
 struct Rows {
     row: Vec<String>,
     cell: String,
-    /// How many columns the open cell has.
+    /// How many columns the open cell fills.
     columns: usize,
+    in_cell: bool,
     in_header: bool,
     is_hidden: bool,
 }
@@ -212,6 +216,7 @@ impl Reader {
                 if let Some(table) = self.tables.last_mut() {
                     table.in_header |= name == "table-header-rows";
                     table.columns = columns;
+                    table.in_cell |= name != "table-header-rows";
                 }
             }
             _ => {}
@@ -228,11 +233,12 @@ impl Reader {
             }
             "table-cell" | "covered-table-cell" => {
                 if let Some(table) = self.tables.last_mut() {
+                    table.in_cell = false;
                     let cell = std::mem::take(&mut table.cell).trim().to_owned();
+                    let is_short = self.kind == DocumentKind::Ods && cell.len() <= MAX_REPEATED_BYTES;
                     let room = MAX_REPEATED.saturating_sub(table.row.len());
-                    table
-                        .row
-                        .extend(std::iter::repeat_n(cell, table.columns.min(room)));
+                    let columns = if is_short { table.columns.min(room) } else { 1 };
+                    table.row.extend(std::iter::repeat_n(cell, columns.max(1)));
                 }
                 Ok(())
             }
@@ -300,7 +306,7 @@ impl Reader {
         let Some(Paragraph { role, text }) = self.paragraphs.pop() else {
             return Ok(());
         };
-        if let Some(table) = self.tables.last_mut() {
+        if let Some(table) = self.tables.last_mut().filter(|table| table.in_cell) {
             table.cell.push_str(&text);
             table.cell.push(' ');
             return Ok(());
@@ -330,6 +336,7 @@ impl Reader {
             }
             Role::Heading(level) => self.blocks.heading(level, &text),
             Role::Title if self.title.is_none() && !text.trim().is_empty() => self.title = Some(prose(&text)),
+            Role::Title if self.title == Some(prose(&text)) => {}
             Role::Title | Role::Prose => self.blocks.push(BlockKind::Prose, None, &text)?,
         }
         for text in std::mem::take(&mut self.inner) {

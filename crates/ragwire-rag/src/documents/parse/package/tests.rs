@@ -100,6 +100,7 @@ fn open_documents_keep_their_structure() {
     check_blocks(
         &parsed,
         &[
+            ("", "A title"),
             ("Feeding", "A robin eats worms."),
             ("Feeding", "In winter it eats seeds."),
             ("Feeding", "sunflower seeds"),
@@ -142,6 +143,8 @@ fn hostile_open_documents_have_typed_errors() {
     let content = |body: &str| format!("<d><body><text>{body}</text></body></d>");
     let sheet = "application/vnd.oasis.opendocument.spreadsheet";
     let wide = "<table name=\"a\"><table-row><table-cell number-columns-repeated=\"99999999999\"><p>x</p></table-cell></table-row></table>";
+    let nested = "<table><table-row><table-cell number-columns-repeated=\"256\">";
+    let end = "</table-cell></table-row></table>";
     let limits = ParseLimits {
         max_inflated_bytes: 1_000_000,
         max_pages: 3,
@@ -162,6 +165,13 @@ fn hostile_open_documents_have_typed_errors() {
             "spaces",
             TEXT,
             Some(content("<p>x<s c=\"99999999999999999999\"/>y</p>")),
+            "",
+            Ok(()),
+        ),
+        (
+            "nested",
+            TEXT,
+            Some(content(&format!("{}<p>x</p>{}", nested.repeat(6), end.repeat(6)))),
             "",
             Ok(()),
         ),
@@ -212,6 +222,28 @@ fn hostile_open_documents_have_typed_errors() {
         let outcome = outcome.as_ref().map(|_| ()).map_err(ParseError::code);
         assert_eq!(outcome, wanted, "{case}");
     }
+}
+
+#[test]
+fn shapes_and_wide_rows_of_a_sheet_keep_their_text() {
+    let sheet = "application/vnd.oasis.opendocument.spreadsheet";
+    let cells: String = (0..300)
+        .map(|n| format!("<table-cell><p>c{n}</p></table-cell>"))
+        .collect();
+    let content = format!(
+        "<d><body><table name=\"s\"><shapes><custom-shape><p>Draft<frame><title>alt</title></frame></p></custom-shape></shapes>\
+         <table-row>{cells}</table-row></table></body></d>"
+    );
+    let parts = [("mimetype", sheet.to_owned()), ("content.xml", content)];
+    let blocks = parse("a.ods", &package(&parts), &ParseLimits::default())
+        .unwrap()
+        .blocks;
+    assert_eq!(blocks[0].text, "Draft");
+    assert!(
+        blocks[1].text.starts_with("c0 | c1 |") && blocks[1].text.ends_with("| c299"),
+        "{}",
+        blocks[1].text
+    );
 }
 
 fn package(parts: &[(&str, String)]) -> Vec<u8> {

@@ -8,7 +8,7 @@ mod substitutions;
 mod tables;
 
 use inline::{inline, is_name};
-use substitutions::substituted;
+use substitutions::Substitutions;
 use tables::{Names, is_simple_border};
 
 use super::blocks::Blocks;
@@ -71,12 +71,12 @@ const DESCRIPTIONS: [&str; 21] = [
 const MIN_ADORNMENT: usize = 3;
 
 pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseError> {
-    let text = substituted(text);
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     let mut reader = Reader {
         lines: &lines,
         at: 0,
         blocks: Blocks::new(limits),
+        substitutions: Substitutions::of(text),
         open: String::new(),
         adornments: Vec::new(),
         terms: Vec::new(),
@@ -93,6 +93,7 @@ struct Reader<'a> {
     lines: &'a [&'a str],
     at: usize,
     blocks: Blocks,
+    substitutions: Substitutions,
     /// The open paragraph.
     open: String,
     /// The marks of headings, and whether they are above the text too, in the order of their levels.
@@ -192,8 +193,9 @@ impl<'a> Reader<'a> {
             self.adornments.push((mark, above));
             self.adornments.len() - 1
         });
+        let text = self.plain(text);
         self.blocks
-            .heading(u8::try_from(level + 1).unwrap_or(u8::MAX), &inline(text));
+            .heading(u8::try_from(level + 1).unwrap_or(u8::MAX), &text);
         self.at += used;
         Ok(true)
     }
@@ -260,7 +262,8 @@ impl<'a> Reader<'a> {
     fn term(&mut self, text: &str, outer: usize) -> Result<(), ParseError> {
         self.terms.push(outer);
         self.blocks.open_definitions();
-        self.blocks.term(&inline(text))
+        let text = self.plain(text);
+        self.blocks.term(&text)
     }
 
     /// Reads the options of a directive, `:name: value`.
@@ -292,9 +295,14 @@ impl<'a> Reader<'a> {
         body
     }
 
+    /// Returns a text without marks.
+    fn plain(&mut self, text: &str) -> String {
+        inline(&self.substitutions.apply(text))
+    }
+
     fn flush(&mut self) -> Result<(), ParseError> {
-        let text = inline(&self.open);
-        self.open.clear();
+        let open = std::mem::take(&mut self.open);
+        let text = self.plain(&open);
         self.blocks.push(BlockKind::Prose, None, &text)
     }
 }
@@ -446,6 +454,18 @@ mice   owls,
 
 Feed |bird| but not |cat|.
 
+|bird| guide
+~~~~~~~~~~~~
+
+=======  ====
+|bird|   seed
+=======  ====
+
+.. csv-table:: More
+   :header: \"Food, all\", \"Price\"
+
+   \"seeds\", \"2, 3\"
+
 .. list-table:: Prices
    :header-rows: 1
 
@@ -474,7 +494,14 @@ Keep it dry.
             .collect();
         assert_eq!(
             names,
-            ["Food | For", "Food | For", "More | Less", "a | b", "Food | Price"]
+            [
+                "Food | For",
+                "Food | For",
+                "More | Less",
+                "a | b",
+                "Food, all | Price",
+                "Food | Price"
+            ]
         );
         check_blocks(
             &parsed,
@@ -499,9 +526,13 @@ Keep it dry.
                 ("Birds > Feeding", "a | b"),
                 ("Birds > Feeding", "1 | 2 3"),
                 ("Birds > Feeding", "Feed the robin but not |cat|."),
-                ("Birds > Feeding", "Prices"),
-                ("Birds > Feeding", "Food | Price"),
-                ("Birds > Feeding", "seeds | 2"),
+                ("Birds > Feeding > the robin guide", "the robin | seed"),
+                ("Birds > Feeding > the robin guide", "More"),
+                ("Birds > Feeding > the robin guide", "Food, all | Price"),
+                ("Birds > Feeding > the robin guide", "seeds | 2, 3"),
+                ("Birds > Feeding > the robin guide", "Prices"),
+                ("Birds > Feeding > the robin guide", "Food | Price"),
+                ("Birds > Feeding > the robin guide", "seeds | 2"),
                 ("Birds > Storing", "Keep it dry."),
             ],
         );

@@ -6,41 +6,49 @@ const MAX_BYTES: usize = 120;
 /// How much longer all of them make a document, in bytes.
 const MAX_GROWTH_BYTES: usize = 64 * 1024;
 
-/// Returns a document with the texts that it defines in place of their names.
-pub(super) fn substituted(text: &str) -> String {
-    let definition = |line: &'_ str| {
-        let (name, rest) = line.trim().strip_prefix(".. |")?.split_once('|')?;
-        let value = rest.trim_start().strip_prefix("replace::")?.trim();
-        let fits = !name.is_empty() && !value.is_empty() && name.len().max(value.len()) <= MAX_BYTES;
-        fits.then(|| (format!("|{name}|"), value.to_owned()))
-    };
-    let definitions: Vec<(String, String)> = text
-        .lines()
-        .filter_map(definition)
-        .take(MAX_DEFINITIONS)
-        .collect();
-    if definitions.is_empty() {
-        return text.to_owned();
+#[derive(Debug)]
+pub(super) struct Substitutions {
+    /// The names, with their bars, and the texts.
+    texts: Vec<(String, String)>,
+    /// How much longer the document may become, in bytes.
+    room: usize,
+}
+
+impl Substitutions {
+    /// Reads the definitions of a document.
+    pub(super) fn of(text: &str) -> Self {
+        let definition = |line: &str| {
+            let (name, rest) = line.trim().strip_prefix(".. |")?.split_once('|')?;
+            let value = rest.trim_start().strip_prefix("replace::")?.trim();
+            let fits = !name.is_empty() && !value.is_empty() && name.len().max(value.len()) <= MAX_BYTES;
+            fits.then(|| (format!("|{name}|"), value.to_owned()))
+        };
+        Self {
+            texts: text
+                .lines()
+                .filter_map(definition)
+                .take(MAX_DEFINITIONS)
+                .collect(),
+            room: MAX_GROWTH_BYTES,
+        }
     }
-    let mut plain = String::with_capacity(text.len());
-    let mut growth = 0;
-    for line in text.split_inclusive('\n') {
-        let is_definition = line.trim_start().starts_with(".. |");
-        let mut rest = line;
-        while let Some(at) = rest
-            .find('|')
-            .filter(|_| growth < MAX_GROWTH_BYTES && !is_definition)
-        {
+
+    /// Returns a text with the defined texts in place of their names.
+    pub(super) fn apply(&mut self, text: &str) -> String {
+        let mut plain = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find('|').filter(|_| !self.texts.is_empty()) {
             plain.push_str(&rest[..at]);
             rest = &rest[at..];
-            match definitions
+            let known = self
+                .texts
                 .iter()
-                .find(|(name, _)| rest.starts_with(name.as_str()))
-            {
+                .find(|(name, _)| rest.starts_with(name.as_str()));
+            match known.filter(|(_, value)| value.len() <= self.room) {
                 Some((name, value)) => {
                     plain.push_str(value);
+                    self.room -= value.len();
                     rest = &rest[name.len()..];
-                    growth += value.len();
                 }
                 None => {
                     plain.push('|');
@@ -49,6 +57,6 @@ pub(super) fn substituted(text: &str) -> String {
             }
         }
         plain.push_str(rest);
+        plain
     }
-    plain
 }

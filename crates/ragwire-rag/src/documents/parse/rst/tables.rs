@@ -1,6 +1,5 @@
 //! Reads the tables of reStructuredText: those of directives, grids, and simple ones with borders of `=`.
 
-use super::inline::inline;
 use super::{ParseError, Reader, indent};
 
 /// The names of the columns of a table that a directive begins.
@@ -30,6 +29,7 @@ impl Reader<'_> {
     pub(super) fn csv_table(&mut self, body: &str, names: &Names) -> Result<(), ParseError> {
         self.blocks.open_table();
         let text = format!("{}\n{body}", names.header);
+        let text = without_spaces_before_quotes(&text);
         let mut rows = csv::ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
@@ -38,7 +38,7 @@ impl Reader<'_> {
         let has_names = names.first_row || !names.header.is_empty();
         for (at, row) in rows.records().enumerate() {
             let row = row.map_err(|error| ParseError::damaged("table", &error))?;
-            let cells: Vec<String> = row.iter().map(inline).collect();
+            let cells: Vec<String> = row.iter().map(|cell| self.plain(cell)).collect();
             self.row(&cells, has_names && at == 0)?;
         }
         self.blocks.close_table();
@@ -60,11 +60,11 @@ impl Reader<'_> {
             }
             let line = line.trim_start();
             match line.strip_prefix("- ").or_else(|| (line == "-").then_some("")) {
-                Some(cell) => cells.push(inline(cell)),
+                Some(cell) => cells.push(self.plain(cell)),
                 None => {
                     if let Some(cell) = cells.last_mut() {
                         cell.push(' ');
-                        cell.push_str(&inline(line));
+                        cell.push_str(&self.plain(line));
                     }
                 }
             }
@@ -93,7 +93,7 @@ impl Reader<'_> {
                 break;
             }
             if line.starts_with('+') {
-                let row: Vec<String> = cells.iter().map(|cell| inline(cell)).collect();
+                let row: Vec<String> = cells.iter().map(|cell| self.plain(cell)).collect();
                 self.row(&row, line.starts_with("+="))?;
                 cells.clear();
             } else {
@@ -110,7 +110,7 @@ impl Reader<'_> {
             }
             self.at += 1;
         }
-        let row: Vec<String> = cells.iter().map(|cell| inline(cell)).collect();
+        let row: Vec<String> = cells.iter().map(|cell| self.plain(cell)).collect();
         self.row(&row, false)?;
         self.blocks.close_table();
         Ok(())
@@ -159,17 +159,32 @@ impl Reader<'_> {
             if cells.first().is_some_and(|first| first.is_empty()) && !row.is_empty() {
                 for (cell, more) in row.iter_mut().zip(cells).filter(|(_, more)| !more.is_empty()) {
                     cell.push(' ');
-                    cell.push_str(&inline(more));
+                    cell.push_str(&self.plain(more));
                 }
             } else {
                 self.row(&row, false)?;
-                row = cells.into_iter().map(inline).collect();
+                row = cells.into_iter().map(|cell| self.plain(cell)).collect();
             }
         }
         self.row(&row, false)?;
         self.blocks.close_table();
         Ok(())
     }
+}
+
+/// Returns rows in which no space is before a quoted cell: the reader of tables takes quotes after a space for text.
+fn without_spaces_before_quotes(rows: &str) -> String {
+    let mut plain = String::with_capacity(rows.len());
+    let (mut in_quotes, mut is_first) = (false, true);
+    for c in rows.chars() {
+        in_quotes ^= c == '"';
+        if is_first && c == ' ' {
+            continue;
+        }
+        is_first = !in_quotes && matches!(c, ',' | '\n');
+        plain.push(c);
+    }
+    plain
 }
 
 /// Returns whether a line, without its indentation, begins or ends a simple table.

@@ -10,23 +10,25 @@ const SHOWN: [&str; 4] = ["title", "label", "header", "summary"];
 /// What a `<` begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tag<'a> {
-    /// A tag to leave out, of so many bytes, and the title that it shows.
-    LeftOut(usize, &'a str),
+    /// A tag of so many bytes that is not HTML, and the title that it shows.
+    Component(usize, &'a str),
     /// A tag that HTML has too, of so many bytes.
     Html(usize),
     /// A tag without an end.
     Open,
-    /// Text.
     Text,
 }
 
 /// Returns what a text that begins with `<` begins with.
 pub(super) fn tag(text: &str) -> Tag<'_> {
-    let inner = text[1..].trim_start_matches('/');
-    let name = inner.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'));
-    let is_name = inner.starts_with(|c: char| c.is_ascii_alphabetic())
-        && (name.is_empty() || name.starts_with(|c: char| c.is_whitespace() || matches!(c, '/' | '>')));
-    if !is_name {
+    let inner = text[1..].strip_prefix('/').unwrap_or(&text[1..]);
+    let Some(after) = after_name(inner) else {
+        return Tag::Text;
+    };
+    // `<VirtualHost *:80>` is none.
+    let attributes = after.trim_start();
+    let has_attributes = attributes.starts_with(|c: char| c.is_alphabetic() || "{/>:@_#".contains(c));
+    if !has_attributes && !attributes.is_empty() {
         return Tag::Text;
     }
     let Some(length) = length(text) else {
@@ -41,10 +43,38 @@ pub(super) fn tag(text: &str) -> Tag<'_> {
         .filter(|_| is_component)
         .find_map(|name| attribute(whole, name));
     if whole.contains('{') || title.is_some() {
-        Tag::LeftOut(length, title.unwrap_or_default())
+        Tag::Component(length, title.unwrap_or_default())
     } else {
         Tag::Html(length)
     }
+}
+
+/// Returns what follows the name of a tag.
+fn after_name(inner: &str) -> Option<&str> {
+    let after = inner.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'));
+    let is_name = inner.starts_with(|c: char| c.is_ascii_alphabetic())
+        && (after.is_empty() || after.starts_with(|c: char| c.is_whitespace() || matches!(c, '/' | '>')));
+    is_name.then_some(after)
+}
+
+/// Returns the name and the title of the component whose contents begin after a line: the line is its tag.
+pub(super) fn opening(line: &str) -> Option<(&str, &str)> {
+    let inner = line
+        .strip_prefix('<')
+        .filter(|inner| inner.starts_with(|c: char| c.is_ascii_uppercase()))?;
+    let title = match tag(line) {
+        Tag::Component(length, title) if length == line.len() => title,
+        Tag::Html(length) if length == line.len() => "",
+        Tag::Component(..) | Tag::Html(_) | Tag::Open | Tag::Text => return None,
+    };
+    let after = after_name(inner)?;
+    (!line.ends_with("/>")).then(|| (&inner[..inner.len() - after.len()], title))
+}
+
+/// Returns the name of the component that a line ends.
+pub(super) fn closing(line: &str) -> Option<&str> {
+    let inner = line.strip_prefix("</")?.strip_suffix('>')?.trim();
+    (after_name(inner) == Some("")).then_some(inner)
 }
 
 /// Returns the length of a tag, whose braces may contain `>`.
@@ -85,7 +115,23 @@ pub(super) fn attribute_list(text: &str) -> Option<usize> {
     let end = within
         .find(['}', '{', '\n'])
         .filter(|end| within[*end..].starts_with('}'))?;
-    let first = within[..end].split_whitespace().next()?;
-    let is_attribute = first.starts_with(['.', '#', ':']) || first.contains('=');
-    is_attribute.then_some(end + 2)
+    let list = &within[..end];
+    let list = match list.strip_prefix(':') {
+        // `{:?}` formats a value.
+        Some(rest)
+            if !rest.starts_with(|c: char| c.is_whitespace() || c.is_alphabetic() || ".#".contains(c)) =>
+        {
+            return None;
+        }
+        Some(rest) if !rest.contains(char::is_whitespace) && rest.starts_with(char::is_alphabetic) => {
+            return Some(end + 2);
+        }
+        Some(rest) => rest,
+        None => list,
+    };
+    let first = list.split_whitespace().next()?;
+    // `{i=1}` is a formula.
+    let key = first.split_once('=').map_or("", |(key, _)| key);
+    let has_key = key.len() > 1 && key.chars().all(|c| c.is_ascii_alphabetic() || c == '-');
+    (has_key || first.starts_with(['.', '#'])).then_some(end + 2)
 }

@@ -30,6 +30,25 @@ const TEXT: [&str; 27] = [
     "versionchanged",
     "warning",
 ];
+/// Kinds of admonitions.
+const KINDS: [&str; 16] = [
+    "abstract",
+    "attention",
+    "bug",
+    "caution",
+    "danger",
+    "example",
+    "failure",
+    "hint",
+    "important",
+    "info",
+    "note",
+    "question",
+    "quote",
+    "success",
+    "tip",
+    "warning",
+];
 /// The shortest fence.
 const MIN_MARKS: usize = 3;
 
@@ -79,8 +98,8 @@ fn unquoted(title: &str) -> Option<&str> {
 }
 
 /// Returns the title of an admonition (`!!! note "Title"`, `??? note`) or tab (`=== "Title"`), whose contents are
-/// indented.
-pub(super) fn indented(line: &str) -> Option<&str> {
+/// indented. Without a title it is one if it has a known kind, or if `has_contents`.
+pub(super) fn indented(line: &str, has_contents: impl Fn() -> bool) -> Option<&str> {
     let line = line.trim();
     if let Some(tab) = line.strip_prefix("===") {
         return unquoted(tab.trim_start_matches(['!', '+']));
@@ -91,7 +110,7 @@ pub(super) fn indented(line: &str) -> Option<&str> {
     let (kinds, title) = after.split_at(at);
     let has_kinds = !kinds.trim().is_empty() && kinds.split_whitespace().all(is_word);
     if title.is_empty() {
-        return has_kinds.then_some("");
+        return (has_kinds && (KINDS.contains(&kinds.trim()) || has_contents())).then_some("");
     }
     unquoted(title).filter(|_| has_kinds)
 }

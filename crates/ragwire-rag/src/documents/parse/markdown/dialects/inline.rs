@@ -16,7 +16,7 @@ pub(super) fn inline(line: &str) -> Option<Cow<'_, str>> {
         return Some(Cow::Borrowed(line));
     }
     let mut plain = String::with_capacity(line.len());
-    let (from_text, whole) = (line.trim_start().len(), line.trim().len());
+    let from_text = line.trim_start().len();
     let mut rest = line;
     while let Some(at) = rest.find(['`', '\\', '{', '<']) {
         plain.push_str(&rest[..at]);
@@ -25,8 +25,8 @@ pub(super) fn inline(line: &str) -> Option<Cow<'_, str>> {
             "`" => code_span(rest),
             // What is escaped is text.
             "\\" => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
-            "{" => match braces(rest, whole, &mut plain) {
-                Braces::LeftOut(length) => {
+            "{" => match braces(rest, &mut plain) {
+                Braces::Seen(length) => {
                     rest = &rest[length..];
                     0
                 }
@@ -34,7 +34,7 @@ pub(super) fn inline(line: &str) -> Option<Cow<'_, str>> {
                 Braces::Text => 1,
             },
             _ => match tag(rest) {
-                Tag::LeftOut(length, title) => {
+                Tag::Component(length, title) => {
                     push_title(&mut plain, title, from_text == rest.len());
                     rest = &rest[length..];
                     0
@@ -70,40 +70,40 @@ fn code_span(text: &str) -> usize {
 /// What a `{` begins.
 enum Braces {
     /// Something of so many bytes, of which the reader sees what has been written.
-    LeftOut(usize),
+    Seen(usize),
     /// Something without an end.
     Open,
     Text,
 }
 
-/// Writes what the reader sees of something in braces, in a line whose text has so many bytes.
-fn braces(text: &str, whole: usize, plain: &mut String) -> Braces {
+/// Writes what the reader sees of something in braces.
+fn braces(text: &str, plain: &mut String) -> Braces {
     if Shortcode::begins(text) {
         let Some(shortcode) = Shortcode::parse(text) else {
             return Braces::Open;
         };
         // The target of a link: `[text]({{< relref "page" >}})`, `[text]: {{< relref "page" >}}`.
         let is_target = ["](", "]: ", "](<"].iter().any(|begin| plain.ends_with(begin));
-        let shown = shortcode.shown(shortcode.length == whole, &text[shortcode.length..]);
-        plain.push_str(if is_target { "#" } else { shown });
-        return Braces::LeftOut(shortcode.length);
+        let shown = shortcode.shown(false, &text[shortcode.length..]);
+        plain.push_str(if is_target { "#" } else { &shown });
+        return Braces::Seen(shortcode.length);
     }
     if text.starts_with("{/*") {
         return text
             .find("*/}")
-            .map_or(Braces::Open, |end| Braces::LeftOut(end + "*/}".len()));
+            .map_or(Braces::Open, |end| Braces::Seen(end + "*/}".len()));
     }
     if let Some(blank) = ["{\" \"}", "{' '}"]
         .iter()
         .find(|blank| text.starts_with(**blank))
     {
         plain.push(' ');
-        return Braces::LeftOut(blank.len());
+        return Braces::Seen(blank.len());
     }
-    let follows = plain.ends_with([')', ']', '`', '*', '_']) || text.starts_with("{:");
+    let follows = plain.ends_with([')', ']', '`']) || text.starts_with("{:");
     let list = follows.then(|| attribute_list(text)).flatten();
     list.or_else(|| role(text, plain))
-        .map_or(Braces::Text, Braces::LeftOut)
+        .map_or(Braces::Text, Braces::Seen)
 }
 
 /// Writes the text of a role of MyST, `` {ref}`text <target>` ``, and returns its length.

@@ -19,18 +19,23 @@ mod shortcodes;
 #[cfg(test)]
 mod tests;
 
+use self::components::{closing, opening};
 use self::containers::{Fence, TextFence};
 use self::inline::inline;
 use self::shortcodes::Shortcode;
+use crate::documents::parse::lines::{self, is_item};
 
 /// How many lines a tag or shortcode may have: pages that write each attribute in a line have about a dozen.
 const MAX_TAG_LINES: usize = 20;
+/// How many blocks may be open: a page has about three, and each line is compared with all of them.
+const MAX_BLOCKS: usize = 16;
 /// How far the contents of an admonition or tab are indented, and from where on a line may be code.
 const INDENT: usize = 4;
 /// The fence for the code of a shortcode, longer than those that it may contain.
 const CODE_FENCE: &str = "~~~~~~";
 /// Lines that a generator replaces by the table of contents.
 const CONTENTS: [&str; 4] = ["[TOC]", "[[TOC]]", "[[_TOC_]]", "{:TOC}"];
+const ITEM_MARKS: [&str; 3] = ["- ", "* ", "+ "];
 
 /// Returns the text as plain Markdown.
 pub(super) fn plain(text: &str) -> String {
@@ -52,19 +57,42 @@ enum Listing {
     Fenced { fence: Fence, depth: usize },
     /// Between two shortcodes of a name.
     Shortcode(String),
+    /// An element that keeps its lines.
+    Pre,
+}
+
+/// A block whose contents are indented.
+#[derive(Debug)]
+struct Block {
+    end: BlockEnd,
+    /// How many columns its lines lose.
+    removed: usize,
+}
+
+#[derive(Debug)]
+enum BlockEnd {
+    /// A line that is indented less than this.
+    Indent(usize),
+    /// The end of a component. The first line of its contents shows how far they are indented, compared with its tag.
+    Tag {
+        name: String,
+        at: usize,
+        first: Option<usize>,
+    },
 }
 
 #[derive(Debug, Default)]
 struct Writer {
     plain: String,
-    /// The indentation of the contents of each open admonition or tab, the innermost last.
-    blocks: Vec<usize>,
+    /// The open admonitions, tabs and components, the innermost last.
+    blocks: Vec<Block>,
     listing: Option<Listing>,
     /// The open fences whose contents are text.
     text_fences: Vec<Fence>,
     /// Whether the options of a directive may follow.
     is_after_directive: bool,
-    is_in_list: bool,
+    /// The column of the text in the open item of a list.
+    item: Option<usize>,
     is_after_blank: bool,
 }
 
@@ -91,44 +119,58 @@ impl Writer {
 
     /// Writes the first line of a text, or the lines of the tag that it opens, and returns what follows.
     fn line<'a>(&mut self, text: &'a str) -> &'a str {
-        let (line, after) = split_line(text);
-        let is_blank = line.trim().is_empty();
+        let (whole, after) = split_line(text);
+        let is_blank = whole.trim().is_empty();
         if !is_blank {
-            self.close_blocks(indent(line));
+            self.enter(indent(whole));
         }
-        let line = without_indent(line, self.blocks.len() * INDENT);
+        let line = without_indent(whole, self.removed());
         if self.listing.is_some() {
             self.code(line);
             return after;
         }
-        let is_code = indent(line) >= INDENT && !self.is_in_list && self.is_after_blank;
+        let code_from = self.item.unwrap_or_default() + INDENT;
+        let is_code =
+            indent(line) >= code_from && self.is_after_blank && !is_item(line.trim_start(), &ITEM_MARKS);
         self.is_after_blank = is_blank || is_code;
-        self.is_in_list = is_item(line) || self.is_in_list && (is_blank || indent(line) > 0);
+        if !is_code {
+            self.item = item_column(line).or(self.item.filter(|_| is_blank || indent(line) > 0));
+        }
         let is_option = std::mem::take(&mut self.is_after_directive) && containers::is_option(line);
         if is_option {
             self.is_after_directive = true;
         } else if is_code || is_blank {
             self.push_line(line);
-        } else if !self.opens(line) && !is_left_out(line) {
-            return self.text(line, text, after);
+        } else if !self.opens_block(line, indent(whole), after) && !is_left_out(line) {
+            return self.text(line, indent(whole), after);
         }
         after
     }
 
     /// Writes a line of text with what it continues to, and returns what follows.
-    fn text<'a>(&mut self, line: &str, text: &'a str, after: &'a str) -> &'a str {
+    fn text<'a>(&mut self, line: &str, columns: usize, after: &'a str) -> &'a str {
         if let Some(plain) = inline(line) {
             self.push_line(&plain);
             return after;
         }
-        let mut end = text.len() - after.len();
+        let mut joined = line.to_owned();
+        let mut rest = after;
         for _ in 1..MAX_TAG_LINES {
-            let (next, rest) = split_line(&text[end..]);
-            if next.trim().is_empty() && !line.contains("{/*") {
+            let (next, further) = split_line(rest);
+            let is_comment = line.contains("{/*");
+            if rest.is_empty() || !is_comment && begins_block(next.trim_start()) {
                 break;
             }
-            end = text.len() - rest.len();
-            if let Some(plain) = inline(&text[..end]) {
+            rest = further;
+            joined.push('\n');
+            joined.push_str(without_indent(next, self.removed()));
+            if !next.contains(['>', '}']) {
+                continue;
+            }
+            if self.opens_block(&joined, columns, rest) {
+                return rest;
+            }
+            if let Some(plain) = inline(&joined) {
                 let indent = &line[..line.len() - line.trim_start().len()];
                 self.push_line(&format!("{indent}{}", plain.trim()));
                 return rest;
@@ -139,12 +181,13 @@ impl Writer {
         after
     }
 
-    /// Opens or closes what a line stands for. Returns false for a line of text.
-    fn opens(&mut self, line: &str) -> bool {
+    /// Opens or closes a block, if a line does so. The line is indented by so many columns in its file.
+    fn opens_block(&mut self, line: &str, columns: usize, after: &str) -> bool {
         let spaces = &line[..line.len() - line.trim_start().len()];
-        if let Some(title) = containers::indented(line) {
-            let outer = self.blocks.len() * INDENT;
-            self.blocks.push(outer + indent(line) + INDENT);
+        if let Some(title) = containers::indented(line, || follows_indented(after, columns + INDENT)) {
+            let removed = self.removed() + INDENT;
+            let end = BlockEnd::Indent(columns + INDENT);
+            self.push_block(Block { end, removed });
             self.push_title(spaces, title);
         } else if let Some(title) = containers::divided(line) {
             self.push_title(spaces, title);
@@ -170,9 +213,32 @@ impl Writer {
                 self.push_title(spaces, tab);
             }
             self.push_line(line);
-        } else if let Some(opened) = Shortcode::parse(line.trim()).filter(|one| one.opens_listing(line)) {
-            self.push_line(&format!("{CODE_FENCE}{}", opened.language()));
-            self.listing = Some(Listing::Shortcode(opened.name.to_owned()));
+        } else if line.trim_start().starts_with("<pre") && !line.contains("</pre>") {
+            self.listing = Some(Listing::Pre);
+            self.push_line(line);
+        } else if let Some(name) = closing(line.trim()) {
+            let of_name =
+                |block: &Block| matches!(&block.end, BlockEnd::Tag { name: open, .. } if open == name);
+            let Some(open) = self.blocks.iter().rposition(of_name) else {
+                return false;
+            };
+            self.blocks.truncate(open);
+            self.push_title(spaces, "");
+        } else if let Some((name, title)) = opening(line.trim()) {
+            let removed = self.removed();
+            let (name, at, first) = (name.to_owned(), columns, None);
+            let end = BlockEnd::Tag { name, at, first };
+            self.push_title(spaces, title);
+            self.push_block(Block { end, removed });
+        } else if let Some(alone) =
+            Shortcode::parse(line.trim()).filter(|one| one.length == line.trim().len())
+        {
+            if alone.opens_listing() {
+                self.push_line(&format!("{CODE_FENCE}{}", alone.language()));
+                self.listing = Some(Listing::Shortcode(alone.name.to_owned()));
+            } else {
+                self.push_title(spaces, &alone.shown(true, ""));
+            }
         } else {
             return false;
         }
@@ -187,10 +253,22 @@ impl Writer {
                 self.push_line(line);
                 ends
             }
-            Some(Listing::Shortcode(name)) => {
-                let ends = Shortcode::parse(line.trim()).is_some_and(|one| one.closes(name));
-                self.push_line(if ends { CODE_FENCE } else { line });
-                ends
+            Some(Listing::Shortcode(name)) => match Shortcode::closing_at_end(line, name) {
+                Some(code) => {
+                    if !code.trim().is_empty() {
+                        self.push_line(code);
+                    }
+                    self.push_line(CODE_FENCE);
+                    true
+                }
+                None => {
+                    self.push_line(line);
+                    false
+                }
+            },
+            Some(Listing::Pre) => {
+                self.push_line(line);
+                line.contains("</pre>")
             }
             None => true,
         };
@@ -199,10 +277,12 @@ impl Writer {
         }
     }
 
-    /// Closes the blocks, and the listings in them, that a line does not belong to.
-    fn close_blocks(&mut self, indent: usize) {
-        while self.blocks.last().is_some_and(|contents| indent < *contents) {
-            self.blocks.pop();
+    /// Closes the blocks, and the listing in them, that a line of so many columns does not belong to. Finds out how far
+    /// the contents of a component are indented.
+    fn enter(&mut self, columns: usize) {
+        let is_left = |block: &Block| matches!(block.end, BlockEnd::Indent(contents) if columns < contents);
+        if let Some(left) = self.blocks.iter().position(is_left) {
+            self.blocks.truncate(left);
             self.is_after_blank = true;
         }
         if let Some(Listing::Fenced { fence, depth }) = &self.listing
@@ -212,6 +292,30 @@ impl Writer {
             self.listing = None;
             self.push_line(&end);
         }
+        let last = self.blocks.last_mut();
+        if let Some(Block {
+            end:
+                BlockEnd::Tag {
+                    at,
+                    first: first @ None,
+                    ..
+                },
+            removed,
+        }) = last
+        {
+            *first = Some(columns);
+            *removed += columns.saturating_sub(*at);
+        }
+    }
+
+    fn push_block(&mut self, block: Block) {
+        if self.blocks.len() < MAX_BLOCKS {
+            self.blocks.push(block);
+        }
+    }
+
+    fn removed(&self) -> usize {
+        self.blocks.last().map_or(0, |block| block.removed)
     }
 
     /// Writes a title as a paragraph.
@@ -238,12 +342,13 @@ fn split_line(text: &str) -> (&str, &str) {
 
 /// Returns the number of columns before the text of a line.
 fn indent(line: &str) -> usize {
-    let spaces = line.chars().map_while(|c| match c {
-        ' ' => Some(1),
-        '\t' => Some(INDENT),
-        _ => None,
-    });
-    spaces.sum()
+    lines::indent(line, INDENT)
+}
+
+/// Returns whether the next line with text is indented by so many columns.
+fn follows_indented(text: &str, columns: usize) -> bool {
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    lines.next().is_some_and(|line| indent(line) >= columns)
 }
 
 /// Returns a line without so many columns of spaces.
@@ -257,18 +362,32 @@ fn without_indent(line: &str, columns: usize) -> &str {
     })
 }
 
-/// Returns whether a line is an item of a list.
-fn is_item(line: &str) -> bool {
+/// Returns the column of the text in an item of a list.
+fn item_column(line: &str) -> Option<usize> {
     let text = line.trim_start();
-    let number = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    let is_numbered = number.len() < text.len() && (number.starts_with(". ") || number.starts_with(") "));
-    is_numbered || ["- ", "* ", "+ "].iter().any(|mark| text.starts_with(mark))
+    let (mark, content) = text.split_once(' ').filter(|_| is_item(text, &ITEM_MARKS))?;
+    let spaces = content.len() - content.trim_start().len();
+    // Text that is further away is code.
+    Some(indent(line) + mark.len() + 1 + if spaces < INDENT { spaces } else { 0 })
+}
+
+/// Returns whether a line, without its indentation, cannot be within a tag.
+fn begins_block(line: &str) -> bool {
+    line.is_empty()
+        || line.starts_with(['#', '|'])
+        || containers::fence(line).is_some()
+        || is_item(line, &ITEM_MARKS)
 }
 
 /// Returns whether a generator replaces the line.
 fn is_left_out(line: &str) -> bool {
-    let line = line.trim();
-    let is_import = line.starts_with("import ") && line.trim_end_matches(';').ends_with(['"', '\'']);
-    let is_contents = CONTENTS.iter().any(|name| name.eq_ignore_ascii_case(line));
-    is_import || is_contents || line.starts_with("--8<--")
+    let text = line.trim_end().trim_end_matches(';');
+    let import = line
+        .strip_prefix("import ")
+        .filter(|_| text.ends_with(['"', '\'']));
+    let is_import = import.is_some_and(|import| {
+        import.starts_with(['"', '\'']) || import.contains(" from \"") || import.contains(" from '")
+    });
+    let is_contents = CONTENTS.iter().any(|name| name.eq_ignore_ascii_case(line.trim()));
+    is_import || is_contents || line.trim_start().starts_with("--8<--")
 }

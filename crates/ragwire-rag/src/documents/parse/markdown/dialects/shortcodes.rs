@@ -4,8 +4,33 @@
 const MAX_BYTES: usize = 2_000;
 /// How a shortcode begins and ends.
 const MARKS: [(&str, &str); 3] = [("{{<", ">}}"), ("{{%", "%}}"), ("{%", "%}")];
-/// Arguments that are shown to the reader, the first that a shortcode has.
-const SHOWN: [&str; 6] = ["title", "caption", "text", "label", "heading", "summary"];
+/// Arguments that the reader sees.
+const SHOWN: [&str; 10] = [
+    "title",
+    "caption",
+    "text",
+    "label",
+    "heading",
+    "summary",
+    "content",
+    "description",
+    "msg",
+    "message",
+];
+/// An argument that is shown if there is nothing else, such as the word that a glossary explains.
+const WORD: &str = "term_id";
+/// Shortcodes whose value is shown in a line of text, even without quotes: keys and marks.
+const WORDS: [&str; 9] = [
+    "abbr",
+    "accesskey",
+    "badge",
+    "button",
+    "kbd",
+    "key",
+    "label",
+    "mark",
+    "term",
+];
 /// Shortcodes whose first value is the title of what they contain.
 const TITLED: [&str; 9] = [
     "accordion",
@@ -20,9 +45,10 @@ const TITLED: [&str; 9] = [
 ];
 /// Shortcodes whose contents are code.
 const LISTINGS: [&str; 2] = ["highlight", "mermaid"];
-/// The longest value without a blank that is shown, such as a key or a version: longer ones are mostly names of
-/// videos and files.
+/// The longest value without a blank that is shown alone, such as a version: longer ones are names of videos and files.
 const MAX_VALUE_BYTES: usize = 8;
+/// The longest value that is shown in a line of text.
+const MAX_WORD_BYTES: usize = 60;
 
 /// A shortcode or tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,13 +91,17 @@ impl<'a> Shortcode<'a> {
         })
     }
 
-    /// Returns whether it is the whole line, and what follows is code.
-    pub(super) fn opens_listing(&self, line: &str) -> bool {
-        !self.is_end && line.trim().len() == self.length && LISTINGS.contains(&self.name)
+    /// Returns whether what follows is code.
+    pub(super) fn opens_listing(&self) -> bool {
+        !self.is_end && LISTINGS.contains(&self.name)
     }
 
-    pub(super) fn closes(&self, name: &str) -> bool {
-        self.is_end && self.name == name
+    /// Returns what is before the end of a shortcode with which a line ends.
+    pub(super) fn closing_at_end<'b>(line: &'b str, name: &str) -> Option<&'b str> {
+        let line = line.trim_end();
+        let at = line.rfind("{{").or_else(|| line.rfind("{%"))?;
+        let last = Shortcode::parse(&line[at..])?;
+        (last.is_end && last.name == name && at + last.length == line.len()).then(|| &line[..at])
     }
 
     /// Returns the language of the code that follows.
@@ -80,38 +110,51 @@ impl<'a> Shortcode<'a> {
     }
 
     /// Returns what the reader sees of it, in a line by itself or before further text.
-    pub(super) fn shown(&self, is_alone: bool, after: &str) -> &'a str {
+    pub(super) fn shown(&self, is_alone: bool, after: &str) -> String {
         if self.is_end {
-            return "";
+            return String::new();
         }
         if self.arguments.is_empty() {
             // A badge such as `{{<required>}}`. In a line by itself it opens something, or is replaced by a list.
             let after = &after[..after.floor_char_boundary(MAX_BYTES)];
             let opens =
                 after.contains(&format!("/{}", self.name)) || after.contains(&format!("/ {}", self.name));
-            return if is_alone || opens || self.is_tag {
-                ""
+            let is_badge = !is_alone && !opens && !self.is_tag;
+            return if is_badge {
+                self.name.to_owned()
             } else {
-                self.name
+                String::new()
             };
         }
-        let named = SHOWN.iter().find_map(|name| self.named(name));
-        let title = if TITLED.contains(&self.name) {
-            self.named("name")
+        let named: Vec<&str> = SHOWN.iter().filter_map(|name| self.named(name)).collect();
+        if !named.is_empty() || self.is_tag {
+            return named.join(": ");
+        }
+        let title = self.named("name").filter(|_| TITLED.contains(&self.name));
+        let shown = title
+            .or_else(|| self.value(is_alone))
+            .or_else(|| self.named(WORD));
+        shown
+            .filter(|shown| !is_address(shown))
+            .unwrap_or_default()
+            .to_owned()
+    }
+
+    /// Returns the first argument if it has no name and the reader sees it.
+    fn value(&self, is_alone: bool) -> Option<&'a str> {
+        if !is_alone && WORDS.contains(&self.name) {
+            return Some(quoted(self.arguments).unwrap_or(self.arguments));
+        }
+        let value = quoted(self.arguments)?;
+        let is_shown = if is_alone {
+            TITLED.contains(&self.name)
+                || value.contains(' ')
+                || value.len() <= MAX_VALUE_BYTES && is_version(value)
         } else {
-            None
+            // `{{% param "version" %}}` shows the value of a key.
+            value.len() <= MAX_WORD_BYTES && !self.name.contains("param")
         };
-        let value = || {
-            let value = quoted(self.arguments)?;
-            let is_title = TITLED.contains(&self.name) || value.contains(' ') && is_alone;
-            let is_short = value.len() <= MAX_VALUE_BYTES && (!is_alone || is_version(value));
-            (is_title || is_short || value.contains(' ')).then_some(value)
-        };
-        let shown = named
-            .or(title)
-            .or_else(value)
-            .filter(|_| !self.is_tag || named.is_some());
-        shown.filter(|shown| !is_address(shown)).unwrap_or_default()
+        is_shown.then_some(value)
     }
 
     /// Returns the value of a named argument.

@@ -4,15 +4,23 @@ use crate::test_data::check_blocks;
 
 #[track_caller]
 fn check(cases: &[(&str, &str)]) {
-    for (text, expected) in cases {
-        let found = plain(text);
-        // Empty lines are those of Markdown: one is as good as two.
-        let lines = |text: &str| -> Vec<String> {
-            let lines = text.lines().filter(|line| !line.trim().is_empty());
-            lines.map(|line| line.trim_end().to_owned()).collect()
-        };
-        assert_eq!(lines(&found), lines(expected), "{text}");
+    let wrong: Vec<String> = cases
+        .iter()
+        .map(|(text, expected)| (text, paragraphs(&plain(text)), paragraphs(expected)))
+        .filter(|(_, found, expected)| found != expected)
+        .map(|(text, found, expected)| format!("{text}\n  is {found:?}\n not {expected:?}"))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Several empty lines are as good as one, and spaces at the end of a line are as good as none.
+fn paragraphs(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    let mut text = lines.join("\n");
+    while text.contains("\n\n\n") {
+        text = text.replace("\n\n\n", "\n\n");
     }
+    text.trim_matches('\n').to_owned()
 }
 
 #[test]
@@ -44,7 +52,7 @@ fn contents_of_admonitions_and_tabs_are_text() {
     );
     check(&[
         ("!!! important\n\nText", "Text"),
-        ("!!! note inline end \"A title\"\n    Text", "A title\nText"),
+        ("!!! note inline end \"A title\"\n    Text", "A title\n\nText"),
         ("Title\n===\nWhat!!! no", "Title\n===\nWhat!!! no"),
         ("??? Really, no.\n    Text", "??? Really, no.\n    Text"),
         ("    !!! note\n        code", "    !!! note\n        code"),
@@ -55,30 +63,36 @@ fn contents_of_admonitions_and_tabs_are_text() {
 fn containers_and_callouts_are_text() {
     check(&[
         (":::note\n\nText\n\n:::", "Text"),
-        (":::tip Other images\nText\n:::", "Other images\nText"),
+        (":::tip Other images\nText\n:::", "Other images\n\nText"),
         (
             "::: details \"Click *me*\" {open}\nText\n::::",
-            "Click *me*\nText",
+            "Click *me*\n\nText",
         ),
-        (":::caution[Backups!]\nText\n:::", "Backups!\nText"),
+        (":::caution[Backups!]\nText\n:::", "Backups!\n\nText"),
         ("::: {.callout-note title=\"x\"}\nText\n:::", "Text"),
-        (":::{admonition} A title\n:class: tip\nText\n:::", "A title\nText"),
+        (
+            ":::{admonition} A title\n:class: tip\nText\n:::",
+            "A title\n\nText",
+        ),
         (
             "```{note} A title\n:class: tip\n\nText\n```\nMore",
-            "A title\nText\nMore",
+            "A title\n\nText\n\nMore",
         ),
         (
             "````{note}\n```py\n{{< a >}}\n```\n````\nMore",
-            "```py\n{{< a >}}\n```\nMore",
+            "```py\n{{< a >}}\n```\n\nMore",
         ),
         ("```{python}\nx = 1\n```", "```{python}\nx = 1\n```"),
         ("> [!NOTE]\n> Text", ">\n>\n> Text"),
         ("> [!tip]- A title\n> Text", "> A title\n>\n> Text"),
-        ("- item\n\n   :::warning\n\n   Text\n\n   :::", "- item\n   Text"),
+        (
+            "- item\n\n   :::warning\n\n   Text\n\n   :::",
+            "- item\n\n   Text",
+        ),
         ("a ::: b\n::", "a ::: b\n::"),
         (
             "```yaml tab=\"File\"\na: 1\n```",
-            "File\n```yaml tab=\"File\"\na: 1\n```",
+            "File\n\n```yaml tab=\"File\"\na: 1\n```",
         ),
         ("[TOC]\nText\n[[_toc_]]\n--8<-- \"a.md\"", "Text"),
         (
@@ -118,18 +132,18 @@ fn shortcodes_show_what_the_reader_sees() {
         ("{{< youtube \"dQw4w9WgXcQ\" >}}\n{{% include \"a/b.md\" %}}", ""),
         (
             "{{% expand \"How many?\" %}}\nTwo.\n{{% /expand %}}",
-            "How many?\nTwo.",
+            "How many?\n\nTwo.",
         ),
-        ("{{% tab \"Docker\" %}}\nText", "Docker\nText"),
-        ("{{< tab name=\"Docker\" >}}\nText", "Docker\nText"),
+        ("{{% tab \"Docker\" %}}\nText", "Docker\n\nText"),
+        ("{{< tab name=\"Docker\" >}}\nText", "Docker\n\nText"),
         ("{{< tabs name=\"an_id\" >}}\nText", "Text"),
         (
             "{{< figure\n  src=\"a.png\"\n  title=\"A title\"\n>}}\nText",
-            "A title\nText",
+            "A title\n\nText",
         ),
         (
             "{{< highlight yaml \"linenos=on\" >}}\na: {{ b }}\n\n```\n{{< /highlight >}}\nText",
-            "~~~~~~yaml\na: {{ b }}\n```\n~~~~~~\nText",
+            "~~~~~~yaml\na: {{ b }}\n\n```\n~~~~~~\nText",
         ),
         (
             "{% include a.html title=\"no\" %}{% raw %}Text{% endraw %}",
@@ -140,14 +154,14 @@ fn shortcodes_show_what_the_reader_sees() {
             "{% highlight ruby %}\na\n{% endhighlight %}\nText",
             "~~~~~~ruby\na\n~~~~~~\nText",
         ),
-        ("{% tab title=\"npm\" %}\nText", "npm\nText"),
+        ("{% tab title=\"npm\" %}\nText", "npm\n\nText"),
         (
             "Use `{{< a >}}`, ``{% b %}`` or \\{{< c >}}.",
             "Use `{{< a >}}`, ``{% b %}`` or \\{{< c >}}.",
         ),
         ("```\n{{< a >}}\n```", "```\n{{< a >}}\n```"),
         ("Text\n\n    {% if a %}", "Text\n\n    {% if a %}"),
-        ("- item\n\n    {% if a %}Text", "- item\n    Text"),
+        ("- item\n\n    {% if a %}Text", "- item\n\n    Text"),
         ("{{ value }} and {{< a", "{{ value }} and {{< a"),
         (
             "---\ntitle: \"{{< a >}}\"\n---\n{{< a >}}",
@@ -161,11 +175,11 @@ fn components_and_attributes_are_left_out() {
     check(&[
         (
             "<TabItem value='a' label='Shows'>\nText\n</TabItem>",
-            "Shows\nText\n</TabItem>",
+            "Shows\n\nText",
         ),
         (
             "<Accordion title=\"How many?\">Two.</Accordion>",
-            "How many?\nTwo.</Accordion>",
+            "How many?\n\nTwo.</Accordion>",
         ),
         (
             "<img style={{ a: \"1\" }} src={x(\"./a.png\")} /> <a style={{ b: '>' }} href='c'> Text</a>",
@@ -185,6 +199,74 @@ fn components_and_attributes_are_left_out() {
         (
             "See {ref}`the page <page>` and {func}`a.b`.",
             "See the page and `a.b`.",
+        ),
+    ]);
+}
+
+#[test]
+fn contents_of_components_are_text() {
+    let text = "# Fruit\n\n<Tabs>\n  <TabItem value=\"a\" label=\"Apple\" default>\n    This is an **apple**.\n\n    ```js\n    eat()\n    ```\n  </TabItem>\n  \
+                <TabItem\n    value=\"b\"\n    label=\"Banana\"\n  >\n    Two.\n  </TabItem>\n</Tabs>\n\n1. Item\n\n   <Note>\n     In it.\n   </Note>\n\n   Still in it.\n\nAfter.\n";
+    let parsed = markdown::parse(text, &ParseLimits::default()).unwrap();
+    check_blocks(
+        &parsed,
+        &[
+            ("Fruit", "Apple"),
+            ("Fruit", "This is an apple."),
+            ("Fruit", "eat()"),
+            ("Fruit", "Banana"),
+            ("Fruit", "Two."),
+            ("Fruit", "Item"),
+            ("Fruit", "In it."),
+            ("Fruit", "Still in it."),
+            ("Fruit", "After."),
+        ],
+    );
+}
+
+#[test]
+fn text_that_looks_alike_stays() {
+    check(&[
+        (
+            "$\\sum_{i=1}^{n} x_i$ and X_{:,i} and {:?}",
+            "$\\sum_{i=1}^{n} x_i$ and X_{:,i} and {:?}",
+        ),
+        (
+            "!!! Do not delete this folder\nMore",
+            "!!! Do not delete this folder\nMore",
+        ),
+        (
+            "1. Write:\n\n        import \"fmt\"\n        {% load a %}",
+            "1. Write:\n\n        import \"fmt\"\n        {% load a %}",
+        ),
+        (
+            "<pre>\n{% load a %}\nimport x from 'y'\n</pre>\n{% a %}",
+            "<pre>\n{% load a %}\nimport x from 'y'\n</pre>",
+        ),
+        ("import the library \"numpy\"", "import the library \"numpy\""),
+        (
+            "Values <n are small:\n```\nif a > b\n```\n{% a %}",
+            "Values <n are small:\n```\nif a > b\n```",
+        ),
+        (
+            "{{< highlight html >}}\n<a>\n</a>{{< /highlight >}}\n{% a %}Text",
+            "~~~~~~html\n<a>\n</a>\n~~~~~~\nText",
+        ),
+        (
+            "{% include note.html content=\"Back up first.\" %}",
+            "Back up first.",
+        ),
+        (
+            "{{< figure title=\"Fig 1\" caption=\"A robin.\" >}}",
+            "Fig 1: A robin.",
+        ),
+        (
+            "Press {{< kbd \"Ctrl+Shift+P\" >}} or {{< kbd Enter >}}.",
+            "Press Ctrl+Shift+P or Enter.",
+        ),
+        (
+            "In {{< glossary_tooltip term_id=\"etcd\" >}} or {{% siteparam \"version\" %}}.",
+            "In etcd or .",
         ),
     ]);
 }
