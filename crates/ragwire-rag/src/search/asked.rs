@@ -187,7 +187,7 @@ impl Asked {
             let stems: HashSet<String> = library.terms_in(name, language).into_iter().collect();
             stems == self.subject
         };
-        // The parts of `HashMap` are no words of `hashmap`.
+        // `HashMap` has parts that `hashmap` lacks.
         names.any(|name| is_subject(name) || is_subject(&name.to_lowercase()))
     }
 

@@ -186,7 +186,7 @@ impl<'a> Reader<'a> {
         }
         let level = numbered(first).filter(|_| second.is_empty() && self.is_above_its_text());
         let in_capitals = is_in_capitals(first) && (second.is_empty() || indent(second) > 0);
-        let Some(level) = level.or(in_capitals.then_some(CAPITALS_LEVEL)) else {
+        let Some(level) = level.or_else(|| in_capitals.then_some(CAPITALS_LEVEL)) else {
             return Ok(false);
         };
         self.open_heading(level, first)?;
@@ -300,7 +300,7 @@ fn listing(group: &[&str]) -> String {
     let common = group.iter().map(spaces).min().unwrap_or_default();
     let lines: Vec<&str> = group
         .iter()
-        .map(|line| line.get(common..).unwrap_or(line.trim_start()))
+        .map(|line| line.get(common..).unwrap_or_else(|| line.trim_start()))
         .collect();
     lines.join("\n")
 }

@@ -21,11 +21,11 @@ pub(super) enum Tag<'a> {
 
 /// Returns what a text that begins with `<` begins with.
 pub(super) fn tag(text: &str) -> Tag<'_> {
-    let inner = text[1..].strip_prefix('/').unwrap_or(&text[1..]);
+    let inner = text.strip_prefix("</").unwrap_or_else(|| &text[1..]);
     let Some(after) = after_name(inner) else {
         return Tag::Text;
     };
-    // `<VirtualHost *:80>` is none.
+    // `<VirtualHost *:80>` is text.
     let attributes = after.trim_start();
     let has_attributes = attributes.starts_with(|c: char| c.is_alphabetic() || "{/>:@_#".contains(c));
     if !has_attributes && !attributes.is_empty() {

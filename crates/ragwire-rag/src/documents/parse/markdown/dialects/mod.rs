@@ -134,7 +134,7 @@ impl Writer {
             indent(line) >= code_from && self.is_after_blank && !is_item(line.trim_start(), &ITEM_MARKS);
         self.is_after_blank = is_blank || is_code;
         if !is_code {
-            self.item = item_column(line).or(self.item.filter(|_| is_blank || indent(line) > 0));
+            self.item = item_column(line).or_else(|| self.item.filter(|_| is_blank || indent(line) > 0));
         }
         let is_option = std::mem::take(&mut self.is_after_directive) && containers::is_option(line);
         if is_option {
