@@ -4,10 +4,10 @@ use ragwire_rag::{ParseLimits, parse};
 use ragwire_server::settings::{Options, Settings};
 
 /// The extensions of the formats, with one kind of code. PDFs are left out: their reader panics on
-/// damaged files, which the server catches.
+/// damaged files, which the server catches. The inputs of the corpus have their indices.
 const EXTENSIONS: [&str; 19] = [
-    "md", "txt", "html", "rst", "adoc", "docx", "pptx", "xlsx", "epub", "odt", "odp", "ods", "rtf", "csv",
-    "tsv", "json", "jsonl", "ipynb", "rs",
+    "md", "txt", "html", "rst", "adoc", "docx", "pptx", "xlsx", "epub", "rtf", "csv", "tsv", "json", "jsonl",
+    "ipynb", "rs", "odt", "odp", "ods",
 ];
 /// What no output may contain. A secret of an input begins with it.
 const SECRET: &str = "s3cret";
