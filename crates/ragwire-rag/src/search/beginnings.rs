@@ -67,9 +67,12 @@ mod tests {
             let hits = with_beginnings(library.all(), query, hits).unwrap();
             hits.into_iter().map(|hit| hit.chunk.text).collect()
         };
-        let begins = |texts: &[String]| texts.iter().any(|text| text.contains("A place with birds."));
-        assert!(begins(&found("what is a garden")));
-        assert!(!begins(&found("how do I count a garden")));
-        assert!(!begins(&found("what is a robin")));
+        let hits = ["Counts the garden.", "They like a garden."];
+        assert_eq!(
+            found("what is a garden"),
+            [&hits[..], &["A place with birds."]].concat()
+        );
+        assert_eq!(found("how do I count a garden"), hits);
+        assert_eq!(found("what is a robin"), hits);
     }
 }

@@ -55,7 +55,7 @@ async function headingOf(document, chunk) {
 /** The last list of documents that was shown. */
 let current = null;
 
-/** Shows the state of the library; `documents` is `null` if the server has none to manage. */
+/** Shows the state of the library; `documents` is `null` if the server does not manage any. */
 export async function showWelcome(documents, ask, openLibrary) {
   current = documents;
   suggestions.replaceChildren();

@@ -157,7 +157,7 @@ pub(super) fn begin(segments: &[Segment<'_>], from: usize, to: usize) -> usize {
 }
 
 /// Returns the index of the last segment before a formula that the quote does not contain to its end,
-/// or `None` if it contains all of them: a line that is no sentence opens a bracket that stays open.
+/// or `None` if it contains all of them: a line that is not a sentence opens a bracket that stays open.
 fn before_cut_formula(quote: &[Segment<'_>]) -> Option<usize> {
     let (mut open, mut begin) = (0, 0);
     for (at, segment) in quote.iter().enumerate() {

@@ -442,11 +442,10 @@ fn the_words_of_a_follow_up_count_more_than_those_before_it() {
 
 #[test]
 fn a_short_listing_is_quoted_from_its_first_line() {
-    let text = "# Birds\n\nThis counts them:\n\n```python\nfor bird in garden:\n    count(bird, once=True)\n```\n\nIt runs at dawn.\n";
+    let text =
+        "# Birds\n\nThis is for dawn:\n\n```python\nfor bird in garden:\n    tally(robin)\n```\n\nIt runs.\n";
     let library = library("birds.md", text.as_bytes());
-    let answer = answer(&library, "what does count bird once do");
-    assert!(
-        answer.contains("This counts them:\nfor bird in garden:\n    count(bird, once=True)"),
-        "{answer}"
-    );
+    let answer = answer(&library, "how do I tally a robin");
+    let listing = "This is for dawn:\nfor bird in garden:\n    tally(robin)\nIt runs.";
+    assert_eq!(answer, format!("(1.00) {listing}"));
 }

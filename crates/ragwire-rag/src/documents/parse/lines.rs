@@ -1,4 +1,4 @@
-//! What lines of text without a parser of their own have in common.
+//! Indentation and items of lists, for the readers that go through a text line by line.
 
 /// Returns the number of columns before the text of a line, with tabs of so many columns.
 pub(super) fn indent(line: &str, tab: usize) -> usize {

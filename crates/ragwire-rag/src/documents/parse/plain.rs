@@ -210,7 +210,6 @@ impl<'a> Reader<'a> {
             self.open_pending();
             self.blocks.push(BlockKind::Prose, None, text)?;
         }
-        self.pending.retain(|(outer, _)| *outer < level);
         Ok(())
     }
 

@@ -180,7 +180,10 @@ impl Reader {
                 self.in_title = name == "title" && self.page_title.is_empty();
                 if is_skipped(node, element) {
                     self.skipped += 1;
-                } else if let Some(level) = self.heading.filter(|_| ENDS_HEADING.contains(&name)) {
+                } else if let Some(level) = self
+                    .heading
+                    .filter(|_| self.skipped == 0 && ENDS_HEADING.contains(&name))
+                {
                     self.end_heading(level)?;
                 } else if name == "br" {
                     self.text.push('\n');
@@ -263,11 +266,12 @@ impl Reader {
         self.in_title = false;
         if is_skipped(node, element) {
             self.skipped -= 1;
-        } else if let Some(level) = heading_level(name) {
-            if self.skipped == 0 {
-                self.end_heading(level)?;
+        } else if heading_level(name).is_some() {
+            match self.heading {
+                Some(level) if self.skipped == 0 => self.end_heading(level)?,
+                // Another element has ended it.
+                _ => self.flush()?,
             }
-            self.text.clear();
         } else if name == "dt" && self.in_term {
             self.in_term = false;
             self.blocks.term(&self.text)?;
@@ -420,6 +424,26 @@ mod tests {
                 ("", "Right."),
                 ("", "a | b"),
             ]
+        );
+    }
+
+    #[test]
+    fn a_heading_ends_before_what_is_never_in_one() {
+        let long = "word ".repeat(60);
+        let long = long.trim_end();
+        let page =
+            format!("<h1>A<div>b</div></h1><p>One.<h2>Two<p>Three.</p>four</h2><h2>{long}</h2><p>Five.");
+        let cut = &long[..MAX_HEADING_BYTES];
+        let below = format!("A b > {cut}");
+        check_blocks(
+            &parse(&page, &ParseLimits::default()).unwrap(),
+            &[
+                ("A b", "One."),
+                ("A b > Two", "Three."),
+                ("A b > Two", "four"),
+                (&below, long),
+                (&below, "Five."),
+            ],
         );
     }
 

@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 
+use super::paragraphs::{Paragraphs, Role, role_of_name};
 use super::xml::{self, Xml};
 use super::{Archive, MAX_CHAIN};
 use crate::documents::parse::blocks::Blocks;
-use crate::documents::parse::{BlockKind, DocumentKind, ParseError, Parsed};
+use crate::documents::parse::{DocumentKind, ParseError, Parsed};
 
 /// Elements whose text is not part of the text: another version of it, or instructions.
 const SKIPPED: [&str; 4] = ["Fallback", "moveFrom", "del", "instrText"];
@@ -23,12 +24,10 @@ pub(super) fn parse(archive: &mut Archive<'_>) -> Result<Parsed, ParseError> {
         None => Styles::default(),
     };
     let mut reader = Reader {
-        blocks: Blocks::new(&archive.limits),
+        written: Paragraphs::new(Blocks::new(&archive.limits), archive.title()?),
         styles,
         paragraphs: Vec::new(),
         tables: Vec::new(),
-        listing: String::new(),
-        title: None,
         skipped: 0,
         in_text: false,
         in_run: 0,
@@ -39,20 +38,10 @@ pub(super) fn parse(archive: &mut Archive<'_>) -> Result<Parsed, ParseError> {
     }
     for xml in parts {
         xml::walk(&xml, &archive.limits, |node| reader.node(node))?;
-        reader.flush_listing()?;
+        reader.written.flush()?;
     }
-    let title = archive.title()?.or(reader.title);
-    Ok(Parsed::new(DocumentKind::Docx, title, reader.blocks))
-}
-
-/// What a style says about its paragraphs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Role {
-    #[default]
-    Prose,
-    Title,
-    Heading(u8),
-    Listing,
+    let Paragraphs { title, blocks, .. } = reader.written;
+    Ok(Parsed::new(DocumentKind::Docx, title, blocks))
 }
 
 #[derive(Debug, Default)]
@@ -114,25 +103,6 @@ impl Style {
     }
 }
 
-/// Names of built-in styles are English in every language.
-pub(super) fn role_of_name(name: &str) -> Role {
-    if let Some(level) = name.strip_prefix("heading ").and_then(|level| level.parse().ok()) {
-        return Role::Heading(level);
-    }
-    if name == "title" {
-        return Role::Title;
-    }
-    let is_listing = ["code", "preformatted", "verbatim", "listing", "macro"]
-        .iter()
-        .any(|word| name.contains(word));
-    // `Verbatim Char` is a style of letters.
-    if is_listing && !name.ends_with("char") {
-        Role::Listing
-    } else {
-        Role::Prose
-    }
-}
-
 fn role_of_outline(level: &str) -> Role {
     match level.parse::<u8>() {
         Ok(level @ 0..=8) => Role::Heading(level + 1),
@@ -171,15 +141,12 @@ fn marks_first_row(look: &xml::Element<'_>) -> bool {
 
 #[derive(Debug)]
 struct Reader {
-    blocks: Blocks,
+    written: Paragraphs,
     styles: Styles,
     /// The open paragraphs: a text box is inside of one.
     paragraphs: Vec<Paragraph>,
     /// The open tables: one may be in a cell of another.
     tables: Vec<Table>,
-    /// The paragraphs of a listing, which are its lines.
-    listing: String,
-    title: Option<String>,
     /// How many enclosing elements are skipped.
     skipped: usize,
     in_text: bool,
@@ -223,7 +190,7 @@ impl Reader {
             "noBreakHyphen" => self.write("-"),
             "tbl" => {
                 if self.tables.is_empty() {
-                    self.blocks.open_table();
+                    self.written.blocks.open_table();
                 }
                 self.tables.push(Table::default());
             }
@@ -259,12 +226,14 @@ impl Reader {
                         outer.cell.push(' ');
                     }
                     None => {
-                        self.flush_listing()?;
-                        self.blocks.row(None, &row, has_names)?;
+                        self.written.flush()?;
+                        self.written.blocks.row(None, &row, has_names)?;
                     }
                 }
             }
-            "tbl" if self.tables.pop().is_some() && self.tables.is_empty() => self.blocks.close_table(),
+            "tbl" if self.tables.pop().is_some() && self.tables.is_empty() => {
+                self.written.blocks.close_table()
+            }
             _ => {}
         }
         Ok(())
@@ -285,29 +254,6 @@ impl Reader {
             table.cell.push(' ');
             return Ok(());
         }
-        if role != Role::Listing {
-            self.flush_listing()?;
-        }
-        match role {
-            Role::Listing => {
-                self.listing.push_str(&text);
-                self.listing.push('\n');
-                Ok(())
-            }
-            Role::Heading(level) => {
-                self.blocks.heading(level, &text);
-                Ok(())
-            }
-            Role::Title if self.title.is_none() && !text.trim().is_empty() => {
-                self.title = Some(crate::documents::parse::blocks::prose(&text));
-                Ok(())
-            }
-            Role::Title | Role::Prose => self.blocks.push(BlockKind::Prose, None, &text),
-        }
-    }
-
-    fn flush_listing(&mut self) -> Result<(), ParseError> {
-        let listing = std::mem::take(&mut self.listing);
-        self.blocks.push(BlockKind::Listing, None, &listing)
+        self.written.push(role, &text)
     }
 }

@@ -6,6 +6,7 @@
 mod docx;
 mod epub;
 mod odf;
+mod paragraphs;
 mod pptx;
 mod xlsx;
 mod xml;
@@ -32,7 +33,9 @@ pub(super) fn parse(kind: DocumentKind, bytes: &[u8], limits: &ParseLimits) -> R
         DocumentKind::Pptx => pptx::parse(&mut archive),
         DocumentKind::Xlsx => xlsx::parse(&mut archive),
         DocumentKind::Epub => epub::parse(&mut archive),
-        DocumentKind::Odt | DocumentKind::Odp | DocumentKind::Ods => odf::parse(kind, &mut archive),
+        DocumentKind::Odt => odf::parse(odf::Form::Text, &mut archive),
+        DocumentKind::Odp => odf::parse(odf::Form::Slides, &mut archive),
+        DocumentKind::Ods => odf::parse(odf::Form::Sheets, &mut archive),
         DocumentKind::Markdown
         | DocumentKind::Text
         | DocumentKind::Html

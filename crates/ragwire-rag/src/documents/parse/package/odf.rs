@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 
 use super::Archive;
-use super::docx::{Role, role_of_name};
+use super::paragraphs::{Paragraphs, Role, role_of_name};
 use super::pptx::{self, Text};
 use super::xml::{self, Element, Xml};
-use crate::documents::parse::blocks::{Blocks, prose};
+use crate::documents::parse::blocks::Blocks;
 use crate::documents::parse::csv::Table;
-use crate::documents::parse::{BlockKind, DocumentKind, ParseError, Parsed};
+use crate::documents::parse::{DocumentKind, ParseError, Parsed};
 
 /// Elements whose text is not part of the text.
 const SKIPPED: [&str; 14] = [
@@ -35,7 +35,15 @@ const MAX_REPEATED: usize = 256;
 /// The longest cell that is written more than once, in bytes.
 const MAX_REPEATED_BYTES: usize = 1_000;
 
-pub(super) fn parse(kind: DocumentKind, archive: &mut Archive<'_>) -> Result<Parsed, ParseError> {
+/// What an OpenDocument file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    Text,
+    Slides,
+    Sheets,
+}
+
+pub(super) fn parse(form: Form, archive: &mut Archive<'_>) -> Result<Parsed, ParseError> {
     let manifest = archive.part("META-INF/manifest.xml")?;
     if manifest.is_some_and(|manifest| manifest.contains("encryption-data")) {
         return Err(ParseError::Encrypted);
@@ -44,22 +52,20 @@ pub(super) fn parse(kind: DocumentKind, archive: &mut Archive<'_>) -> Result<Par
     let title = meta.map_or(Ok(None), |meta| super::text_of(&meta, "title", &archive.limits))?;
     let xml = archive.required("content.xml")?;
     let mut reader = Reader {
-        kind,
-        blocks: Blocks::new(&archive.limits),
+        form,
+        written: Paragraphs::new(Blocks::new(&archive.limits), title),
         styles: styles(archive, &xml)?,
         paragraphs: Vec::new(),
         inner: Vec::new(),
         tables: Vec::new(),
         sheet: Table::default(),
-        listing: String::new(),
-        title,
         page: 0,
         frames: Vec::new(),
         slide: Slide::default(),
         skipped: 0,
     };
     xml::walk(&xml, &archive.limits, |node| reader.node(node))?;
-    reader.flush_listing()?;
+    reader.written.flush()?;
     let limit = archive.limits.max_pages;
     if reader.page > limit {
         return Err(ParseError::TooManyPages {
@@ -67,8 +73,13 @@ pub(super) fn parse(kind: DocumentKind, archive: &mut Archive<'_>) -> Result<Par
             limit,
         });
     }
-    let pages = (kind == DocumentKind::Odp).then_some(reader.page);
-    let parsed = Parsed::new(kind, reader.title, reader.blocks);
+    let (kind, pages) = match form {
+        Form::Text => (DocumentKind::Odt, None),
+        Form::Slides => (DocumentKind::Odp, Some(reader.page)),
+        Form::Sheets => (DocumentKind::Ods, None),
+    };
+    let Paragraphs { title, blocks, .. } = reader.written;
+    let parsed = Parsed::new(kind, title, blocks);
     Ok(Parsed { pages, ..parsed })
 }
 
@@ -137,8 +148,8 @@ struct Slide {
 
 #[derive(Debug)]
 struct Reader {
-    kind: DocumentKind,
-    blocks: Blocks,
+    form: Form,
+    written: Paragraphs,
     styles: HashMap<String, Style>,
     /// The open paragraphs: a text box or a note is inside of one.
     paragraphs: Vec<Paragraph>,
@@ -147,8 +158,6 @@ struct Reader {
     tables: Vec<Rows>,
     /// The open sheet.
     sheet: Table,
-    listing: String,
-    title: Option<String>,
     /// The number of slides so far.
     page: u32,
     /// What the open frames of a slide are: `title`, `outline`.
@@ -189,7 +198,7 @@ impl Reader {
             "s" => self.write(&" ".repeat(repeated(element, "c"))),
             "tab" => self.write("\t"),
             "line-break" => self.write("\n"),
-            "page" => self.page += 1,
+            "page" if self.form == Form::Slides => self.page += 1,
             "frame" | "custom-shape" => self.frames.push(element.get("class").unwrap_or_default()),
             "table" => {
                 let style = element
@@ -197,13 +206,16 @@ impl Reader {
                     .and_then(|style| self.styles.get(&style));
                 let is_hidden = style.is_some_and(|style| style.hides);
                 self.sheet = Table::default();
-                if self.kind == DocumentKind::Ods && !is_hidden {
-                    self.blocks.heading(1, &element.get("name").unwrap_or_default());
+                if self.form == Form::Sheets && !is_hidden {
+                    self.written
+                        .blocks
+                        .heading(1, &element.get("name").unwrap_or_default());
                 }
                 if self.tables.is_empty() {
-                    match self.kind {
-                        DocumentKind::Odp => self.slide.texts.push(Text::TableBegins),
-                        _ => self.blocks.open_table(),
+                    match self.form {
+                        Form::Text => self.written.blocks.open_table(),
+                        Form::Slides => self.slide.texts.push(Text::TableBegins),
+                        Form::Sheets => {}
                     }
                 }
                 self.tables.push(Rows {
@@ -226,7 +238,7 @@ impl Reader {
     fn close(&mut self, name: &str) -> Result<(), ParseError> {
         match name {
             "p" | "h" => self.paragraph(),
-            "page" => self.end_slide(),
+            "page" if self.form == Form::Slides => self.end_slide(),
             "frame" | "custom-shape" => {
                 self.frames.pop();
                 Ok(())
@@ -235,7 +247,7 @@ impl Reader {
                 if let Some(table) = self.tables.last_mut() {
                     table.in_cell = false;
                     let cell = std::mem::take(&mut table.cell).trim().to_owned();
-                    let is_short = self.kind == DocumentKind::Ods && cell.len() <= MAX_REPEATED_BYTES;
+                    let is_short = self.form == Form::Sheets && cell.len() <= MAX_REPEATED_BYTES;
                     let room = MAX_REPEATED.saturating_sub(table.row.len());
                     let columns = if is_short { table.columns.min(room) } else { 1 };
                     table.row.extend(std::iter::repeat_n(cell, columns.max(1)));
@@ -251,9 +263,10 @@ impl Reader {
             }
             "table" => {
                 if self.tables.pop().is_some() && self.tables.is_empty() {
-                    match self.kind {
-                        DocumentKind::Odp => self.slide.texts.push(Text::TableEnds),
-                        _ => self.blocks.close_table(),
+                    match self.form {
+                        Form::Text => self.written.blocks.close_table(),
+                        Form::Slides => self.slide.texts.push(Text::TableEnds),
+                        Form::Sheets => {}
                     }
                 }
                 Ok(())
@@ -280,8 +293,10 @@ impl Reader {
         if row.is_empty() || is_hidden {
             return Ok(());
         }
-        if self.kind == DocumentKind::Ods {
-            return self.sheet.row(row.iter().map(String::as_str), &mut self.blocks);
+        if self.form == Form::Sheets {
+            return self
+                .sheet
+                .row(row.iter().map(String::as_str), &mut self.written.blocks);
         }
         let row = row.join(" | ");
         match self.tables.iter_mut().rev().nth(1) {
@@ -290,14 +305,14 @@ impl Reader {
                 outer.cell.push(' ');
                 Ok(())
             }
-            None if self.kind == DocumentKind::Odp => {
+            None if self.form == Form::Slides => {
                 let (text, has_names) = (row, in_header);
                 self.slide.texts.push(Text::Row { text, has_names });
                 Ok(())
             }
             None => {
-                self.flush_listing()?;
-                self.blocks.row(None, &row, in_header)
+                self.written.flush()?;
+                self.written.blocks.row(None, &row, in_header)
             }
         }
     }
@@ -311,7 +326,7 @@ impl Reader {
             table.cell.push(' ');
             return Ok(());
         }
-        if self.kind == DocumentKind::Odp {
+        if self.form == Form::Slides {
             match self.frames.last().map(String::as_str) {
                 Some(class) if FURNITURE.contains(&class) => {}
                 Some("title") => {
@@ -326,21 +341,9 @@ impl Reader {
             self.inner.push(text);
             return Ok(());
         }
-        if role != Role::Listing {
-            self.flush_listing()?;
-        }
-        match role {
-            Role::Listing => {
-                self.listing.push_str(&text);
-                self.listing.push('\n');
-            }
-            Role::Heading(level) => self.blocks.heading(level, &text),
-            Role::Title if self.title.is_none() && !text.trim().is_empty() => self.title = Some(prose(&text)),
-            Role::Title if self.title == Some(prose(&text)) => {}
-            Role::Title | Role::Prose => self.blocks.push(BlockKind::Prose, None, &text)?,
-        }
+        self.written.push(role, &text)?;
         for text in std::mem::take(&mut self.inner) {
-            self.blocks.push(BlockKind::Prose, None, &text)?;
+            self.written.push(Role::Prose, &text)?;
         }
         Ok(())
     }
@@ -348,14 +351,10 @@ impl Reader {
     fn end_slide(&mut self) -> Result<(), ParseError> {
         let Slide { title, texts } = std::mem::take(&mut self.slide);
         let number = format!("Slide {}", self.page);
-        self.blocks
+        self.written
+            .blocks
             .heading(1, if title.trim().is_empty() { &number } else { &title });
-        pptx::push(&mut self.blocks, self.page, texts)
-    }
-
-    fn flush_listing(&mut self) -> Result<(), ParseError> {
-        let listing = std::mem::take(&mut self.listing);
-        self.blocks.push(BlockKind::Listing, None, &listing)
+        pptx::push(&mut self.written.blocks, self.page, texts)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Documents that other programs wrote (tests/documents/make.py), and files that nobody should.
+//! Documents that other programs wrote (tests/documents/make.py), and hostile files.
 
 use std::io::Write;
 use std::time::Instant;

@@ -29,7 +29,7 @@ impl Reader<'_> {
     pub(super) fn csv_table(&mut self, body: &str, names: &Names) -> Result<(), ParseError> {
         self.blocks.open_table();
         let text = format!("{}\n{body}", names.header);
-        let text = without_spaces_before_quotes(&text);
+        let text = without_spaces_after_commas(&text);
         let mut rows = csv::ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
@@ -172,8 +172,8 @@ impl Reader<'_> {
     }
 }
 
-/// Returns rows in which no space is before a quoted cell: the reader of tables takes quotes after a space for text.
-fn without_spaces_before_quotes(rows: &str) -> String {
+/// Returns rows whose cells begin without a space: the reader of tables takes quotes after a space for text.
+fn without_spaces_after_commas(rows: &str) -> String {
     let mut plain = String::with_capacity(rows.len());
     let (mut in_quotes, mut is_first) = (false, true);
     for c in rows.chars() {

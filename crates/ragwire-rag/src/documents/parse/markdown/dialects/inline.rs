@@ -35,7 +35,8 @@ pub(super) fn inline(line: &str) -> Option<Cow<'_, str>> {
             },
             _ => match tag(rest) {
                 Tag::Component(length, title) => {
-                    push_title(&mut plain, title, from_text == rest.len());
+                    let spaces = &line[..line.len() - from_text];
+                    push_title(&mut plain, title, (from_text == rest.len()).then_some(spaces));
                     rest = &rest[length..];
                     0
                 }
@@ -127,12 +128,11 @@ fn role(text: &str, plain: &mut String) -> Option<usize> {
     Some(name.len() + 2 + span)
 }
 
-/// Writes the title of a component: as a paragraph where the component begins the line.
-fn push_title(plain: &mut String, title: &str, begins: bool) {
-    if title.is_empty() {
-        return;
+/// Writes the title of a component: as a paragraph where the component begins the line, after `spaces`.
+fn push_title(plain: &mut String, title: &str, spaces: Option<&str>) {
+    match spaces {
+        _ if title.is_empty() => {}
+        Some(spaces) => plain.push_str(&format!("{title}\n\n{spaces}")),
+        None => plain.push_str(&format!(" {title} ")),
     }
-    plain.push_str(if begins { "\n" } else { " " });
-    plain.push_str(title);
-    plain.push_str(if begins { "\n\n" } else { " " });
 }

@@ -188,6 +188,10 @@ fn components_and_attributes_are_left_out() {
         ("<img\n  style={{\n    a: 1\n  }}\n/>\nText", "Text"),
         ("{/* a\n\nb */}\nText{\" \"}here", "Text here"),
         (
+            "- item\n\n  <Step title=\"One\">Text</Step>",
+            "- item\n\n  One\n\n  Text</Step>",
+        ),
+        (
             "<b>Text</b> a < b, <VirtualHost *:80>",
             "<b>Text</b> a < b, <VirtualHost *:80>",
         ),
