@@ -49,6 +49,11 @@ pub(super) fn tag(text: &str) -> Tag<'_> {
     }
 }
 
+/// Returns whether a text begins with a tag that it does not close.
+pub(super) fn is_open_tag(text: &str) -> bool {
+    text.starts_with('<') && tag(text) == Tag::Open
+}
+
 /// Returns what follows the name of a tag.
 fn after_name(inner: &str) -> Option<&str> {
     let after = inner.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'));

@@ -10,10 +10,10 @@ const MAX_ROLE_BYTES: usize = 40;
 /// The longest code span in bytes.
 const MAX_SPAN_BYTES: usize = 4_000;
 
-/// Returns a line as plain Markdown, or `None` if it opens a tag that it does not close.
-pub(super) fn inline(line: &str) -> Option<Cow<'_, str>> {
+/// Returns a line as plain Markdown, or where the tag begins that it does not close.
+pub(super) fn inline(line: &str) -> Result<Cow<'_, str>, usize> {
     if !line.contains(['{', '<']) {
-        return Some(Cow::Borrowed(line));
+        return Ok(Cow::Borrowed(line));
     }
     let mut plain = String::with_capacity(line.len());
     let from_text = line.trim_start().len();
@@ -30,7 +30,7 @@ pub(super) fn inline(line: &str) -> Option<Cow<'_, str>> {
                     rest = &rest[length..];
                     0
                 }
-                Braces::Open => return None,
+                Braces::Open => return Err(line.len() - rest.len()),
                 Braces::Text => 1,
             },
             _ => match tag(rest) {
@@ -41,7 +41,7 @@ pub(super) fn inline(line: &str) -> Option<Cow<'_, str>> {
                     0
                 }
                 Tag::Html(length) => length,
-                Tag::Open => return None,
+                Tag::Open => return Err(line.len() - rest.len()),
                 Tag::Text => 1,
             },
         };
@@ -49,7 +49,7 @@ pub(super) fn inline(line: &str) -> Option<Cow<'_, str>> {
         rest = &rest[copied..];
     }
     plain.push_str(rest);
-    Some(Cow::Owned(plain))
+    Ok(Cow::Owned(plain))
 }
 
 /// Returns the length of the code span that a text begins with, or of its marks if nothing closes it.

@@ -19,7 +19,7 @@ mod shortcodes;
 #[cfg(test)]
 mod tests;
 
-use self::components::{closing, opening};
+use self::components::{closing, is_open_tag, opening};
 use self::containers::{Fence, TextFence};
 use self::inline::inline;
 use self::shortcodes::Shortcode;
@@ -27,6 +27,8 @@ use crate::documents::parse::lines::{self, is_item};
 
 /// How many lines a tag or shortcode may have: pages that write each attribute in a line have about a dozen.
 const MAX_TAG_LINES: usize = 20;
+/// The most tags in these lines of which each begins in the line that ends another. Each costs reading all lines again.
+const MAX_TAGS: usize = 4;
 /// How many blocks may be open: a page has about three, and each line is compared with all of them.
 const MAX_BLOCKS: usize = 16;
 /// How far the contents of an admonition or tab are indented, and from where on a line may be code.
@@ -149,10 +151,14 @@ impl Writer {
 
     /// Writes a line of text with what it continues to, and returns what follows.
     fn text<'a>(&mut self, line: &str, columns: usize, after: &'a str) -> &'a str {
-        if let Some(plain) = inline(line) {
-            self.push_line(&plain);
-            return after;
-        }
+        let mut open = match inline(line) {
+            Ok(plain) => {
+                self.push_line(&plain);
+                return after;
+            }
+            Err(open) => open,
+        };
+        let mut tags = 0;
         let mut joined = line.to_owned();
         let mut rest = after;
         for _ in 1..MAX_TAG_LINES {
@@ -164,16 +170,23 @@ impl Writer {
             rest = further;
             joined.push('\n');
             joined.push_str(without_indent(next, self.removed()));
-            if !next.contains(['>', '}']) {
+            if !next.contains(['>', '}']) || is_open_tag(&joined[open..]) {
                 continue;
+            }
+            tags += 1;
+            if tags > MAX_TAGS {
+                break;
             }
             if self.opens_block(&joined, columns, rest) {
                 return rest;
             }
-            if let Some(plain) = inline(&joined) {
-                let indent = &line[..line.len() - line.trim_start().len()];
-                self.push_line(&format!("{indent}{}", plain.trim()));
-                return rest;
+            match inline(&joined) {
+                Ok(plain) => {
+                    let indent = &line[..line.len() - line.trim_start().len()];
+                    self.push_line(&format!("{indent}{}", plain.trim()));
+                    return rest;
+                }
+                Err(next) => open = next,
             }
         }
         // What is opened is not closed: it is text.
