@@ -166,7 +166,7 @@ pub(crate) fn question_terms(library: LibraryView<'_>, question: &str) -> Vec<Te
                 continue;
             }
         };
-        whole_or_parts(&mut spelled, unseen);
+        let is_cut = whole_or_parts(&mut spelled, unseen);
         if let ([(_, weight)], []) = (&spelled[..], &others[..])
             && *weight >= unseen
             && compounds < MAX_COMPOUNDS
@@ -209,7 +209,8 @@ pub(crate) fn question_terms(library: LibraryView<'_>, question: &str) -> Vec<Te
                 None if weight >= unseen && same.is_empty() => {
                     same = known_synonyms(library, &other_words(&lower), unseen);
                     if same.is_empty() {
-                        corrected(library, word, stem, weight, unseen)
+                        let form = if is_cut { stem.clone() } else { word.to_owned() };
+                        corrected(library, &form, stem, weight, unseen)
                     } else {
                         (stem, weight)
                     }
@@ -272,14 +273,16 @@ pub(crate) fn with_apostrophes(question: &str) -> Cow<'_, str> {
     with.into()
 }
 
-/// Leaves of an identifier its whole if the library has it, otherwise its parts.
-fn whole_or_parts(spelled: &mut Vec<(String, f32)>, unseen: f32) {
+/// Leaves of an identifier its whole if the library has it, otherwise its parts. Returns whether it left these.
+fn whole_or_parts(spelled: &mut Vec<(String, f32)>, unseen: f32) -> bool {
     let is_known = |(_, weight): &(String, f32)| *weight < unseen;
     let has_known_part = spelled.len() > 1 && spelled.iter().any(is_known);
     if has_known_part && !spelled.first().is_some_and(is_known) {
         spelled.remove(0);
+        true
     } else {
         spelled.truncate(1);
+        false
     }
 }
 
@@ -526,6 +529,27 @@ mod tests {
         }
         let terms = question_terms(library.all(), "what is teh optimizer");
         assert_eq!(terms.len(), 1, "{terms:?}");
+    }
+
+    #[test]
+    fn a_misspelled_identifier_is_one_that_the_library_has() {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        let text = "deadlock_timeout is one second. A lock has a timeout.";
+        let parsed = parse("a.md", text.as_bytes(), &ParseLimits::default()).unwrap();
+        library.add("a.md", &parsed).unwrap();
+        for (question, wanted) in [
+            ("default of deadlok_timeout", "default of deadlock_timeout"),
+            ("default of deadlock_timeout", "default of deadlock_timeout"),
+            ("default of idle_timeout", "default of idle_timeout"),
+        ] {
+            assert_eq!(library.all().well_spelled(question), wanted);
+        }
+        let terms = question_terms(library.all(), "deadlok_timeout");
+        assert_eq!(terms, question_terms(library.all(), "deadlock_timeout"));
+        // Of one that is nowhere, its parts are known, misspelled too.
+        let terms = question_terms(library.all(), "deadlock_tiemout_ms");
+        let known: Vec<_> = terms.iter().map(|term| (&*term.stems[0], term.known)).collect();
+        assert_eq!(known, [("deadlock", true), ("timeout", true), ("ms", false)]);
     }
 
     #[test]

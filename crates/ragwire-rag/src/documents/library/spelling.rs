@@ -22,13 +22,15 @@ const MIN_CERTAIN_LETTERS: usize = 7;
 const MIN_STOP_WORD_LETTERS: usize = 3;
 const MAX_STOP_WORD_LETTERS: usize = 12;
 const LONG_STOP_WORD_LETTERS: usize = 4;
+/// What joins the words of an identifier, which may be misspelled as any word.
+const JOINS_IDENTIFIER: char = '_';
 /// The letters at the start of a word that are taken as right.
 const RIGHT_LETTERS: usize = 1;
 /// Terms of one segment that are compared with a misspelled word.
 const MAX_COMPARED_TERMS: usize = 20_000;
 
 impl LibraryView<'_> {
-    /// Returns a question with the apostrophes and stop words that are meant: `what is the` for `whats
+    /// Returns a question with the apostrophes, stop words and identifiers that are meant: `what is the` for `whats
     /// teh`. A word that the library has is left as it is, and so is the question if nothing but stop
     /// words would be left.
     pub(crate) fn well_spelled<'a>(&self, question: &'a str) -> Cow<'a, str> {
@@ -37,8 +39,12 @@ impl LibraryView<'_> {
         let mut spelled = String::new();
         let mut end = 0;
         for (at, word) in question.unicode_word_indices() {
-            if let Some(meant) = self.stop_word_meant(word, language) {
-                spelled.extend([&question[end..at], meant]);
+            let meant = match self.stop_word_meant(word, language) {
+                Some(meant) => Some(Cow::from(meant)),
+                None => self.identifier_meant(word).map(Cow::from),
+            };
+            if let Some(meant) = meant {
+                spelled.extend([&question[end..at], &*meant]);
                 end = at + word.len();
             }
         }
@@ -75,6 +81,20 @@ impl LibraryView<'_> {
         let meant = self.analyzer.stop_words(language).filter(is_meant).min()?;
         let is_known = self.weights(std::slice::from_ref(term)).first() < Some(&self.unseen_weight());
         (!is_known).then_some(meant)
+    }
+
+    /// Returns the identifier that a word with underscores probably means: `deadlock_timeout` for `deadlok_timeout`.
+    fn identifier_meant(&self, word: &str) -> Option<String> {
+        if !word.contains(JOINS_IDENTIFIER) {
+            return None;
+        }
+        let whole = word.to_lowercase();
+        let is_known = self.weights(std::slice::from_ref(&whole)).first() < Some(&self.unseen_weight());
+        if is_known {
+            return None;
+        }
+        let meant = self.correction(&whole).ok()??;
+        meant.contains(JOINS_IDENTIFIER).then_some(meant)
     }
 
     /// Returns the term that a word means, of those that the user finds: see [`Library::correction`](super::Library::correction).
@@ -151,7 +171,8 @@ fn corrected(
 /// Returns how many mistakes of a word are corrected, or `None` for one that is left as it is.
 fn most_mistakes(form: &str) -> Option<usize> {
     let letters = form.chars().count();
-    if letters < MIN_CORRECTED_LETTERS || !form.chars().all(char::is_alphabetic) {
+    let is_letter = |letter: char| letter.is_alphabetic() || letter == JOINS_IDENTIFIER;
+    if letters < MIN_CORRECTED_LETTERS || !form.chars().all(is_letter) {
         None
     } else if letters < TWO_MISTAKES_LETTERS {
         Some(1)
