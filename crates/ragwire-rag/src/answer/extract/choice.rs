@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use super::{MAX_QUOTES, Quoted};
+use crate::documents::sentences;
 use crate::search::entries::is_continued;
+use crate::search::lines::QUESTION_MARKS;
 use crate::{Chunk, Hit};
 
 /// A further quote must be worth at least this share of the first one. With 0.75, and a `CLEAR_LEAD` of
@@ -15,6 +17,8 @@ const MIN_SHARE_OF_BEST: f32 = 0.8;
 const MIN_SHARE_OF_DEFINITION: f32 = 0.9;
 /// A quote that has more words than this in common with a chosen one repeats it.
 const MAX_LIKENESS: f32 = 0.7;
+/// A sentence of so many bytes is quoted once. Passages begin with the end of the one before, and documents repeat others.
+const REPEATED_BYTES: usize = 40;
 
 /// A possible quote.
 #[derive(Debug)]
@@ -34,8 +38,8 @@ pub(super) struct Candidate {
     pub(super) worth: f32,
 }
 
-/// Chooses quotes that do not repeat each other from candidates sorted by worth.
-pub(super) fn without_repetition(candidates: Vec<Candidate>) -> Vec<Quoted> {
+/// Chooses quotes of hits that do not repeat each other from candidates sorted by worth.
+pub(super) fn without_repetition(candidates: Vec<Candidate>, hits: &[Hit]) -> Vec<Quoted> {
     let least = candidates.first().map_or(0.0, |best| {
         let share = if best.defines {
             MIN_SHARE_OF_DEFINITION
@@ -44,8 +48,10 @@ pub(super) fn without_repetition(candidates: Vec<Candidate>) -> Vec<Quoted> {
         };
         best.worth * share
     });
+    let text = |one: &Candidate| &hits[one.hit].chunk.text[one.range.clone()];
     let mut chosen: Vec<Candidate> = Vec::new();
-    for candidate in candidates {
+    let mut said: HashSet<&str> = HashSet::new();
+    for mut candidate in candidates {
         if chosen.len() == MAX_QUOTES || candidate.worth < least {
             break;
         }
@@ -55,7 +61,13 @@ pub(super) fn without_repetition(candidates: Vec<Candidate>) -> Vec<Quoted> {
                 && other.range.start < candidate.range.end;
             overlaps || likeness(&candidate.stems, &other.stems) > MAX_LIKENESS
         };
-        if !chosen.iter().any(repeats) {
+        if chosen.iter().any(repeats) {
+            continue;
+        }
+        let new = before_repetition(text(&candidate), &said);
+        candidate.range.end = candidate.range.start + new;
+        if new > 0 {
+            said.extend(whole_sentences(text(&candidate)));
             chosen.push(candidate);
         }
     }
@@ -65,6 +77,27 @@ pub(super) fn without_repetition(candidates: Vec<Candidate>) -> Vec<Quoted> {
         coverage: one.coverage,
     };
     chosen.into_iter().map(quoted).collect()
+}
+
+/// Returns the length of a quote without the first sentence that was said and what follows it, or 0 if nothing is left
+/// but what leads in.
+fn before_repetition(quote: &str, said: &HashSet<&str>) -> usize {
+    let repeated = whole_sentences(quote).find(|sentence| said.contains(sentence));
+    let Some(at) = repeated.and_then(|sentence| quote.find(sentence)) else {
+        return quote.len();
+    };
+    let new = quote[..at].trim_end();
+    if new.ends_with([':', '：']) { 0 } else { new.len() }
+}
+
+/// Returns the sentences of a text that are long enough to be known again. Rows and listings may repeat their lines.
+fn whole_sentences(text: &str) -> impl Iterator<Item = &str> {
+    let ends =
+        |sentence: &&str| sentence.ends_with(['.', '!', '。', '！']) || sentence.ends_with(QUESTION_MARKS);
+    let sentences = text.lines().flat_map(sentences).map(str::trim);
+    sentences
+        .filter(|sentence| sentence.len() >= REPEATED_BYTES)
+        .filter(ends)
 }
 
 /// Keeps only the beginnings of entries of the option that is asked about, if there are any: entries of other options
@@ -86,4 +119,53 @@ fn likeness(a: &HashSet<String>, b: &HashSet<String>) -> f32 {
     let shared = a.intersection(b).count();
     let all = a.len() + b.len() - shared;
     if all == 0 { 0.0 } else { shared as f32 / all as f32 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(hit: usize, hits: &[Hit], text: &str) -> Candidate {
+        let start = hits[hit].chunk.text.find(text).unwrap();
+        Candidate {
+            hit,
+            range: start..start + text.len(),
+            stems: HashSet::from([text.to_owned()]),
+            coverage: 1.0,
+            defines: false,
+            says_what: false,
+            counts: false,
+            answers_entry: false,
+            worth: 1.0,
+        }
+    }
+
+    #[test]
+    fn a_sentence_is_quoted_once() {
+        let shared = "The robin sings in the garden before the sun rises.";
+        let first = format!("{shared} Other birds follow soon after it has begun.");
+        let second = format!("Birds have calls. Listen:\n{shared}");
+        let third = format!("Each has a song. {shared} Then they are quiet.");
+        let hits: Vec<Hit> = [&first, &second, &third]
+            .into_iter()
+            .enumerate()
+            .map(|(at, text)| Hit::new(Chunk::new("d", "d.md", at as u32, text), 1.0))
+            .collect();
+        let quotes = |texts: &[(usize, &str)]| -> Vec<String> {
+            let candidates = texts.iter().map(|(hit, text)| candidate(*hit, &hits, text));
+            let quoted = without_repetition(candidates.collect(), &hits).into_iter();
+            let text = |one: Quoted| hits[one.hit].chunk.text[one.range].to_owned();
+            quoted.map(text).collect()
+        };
+        // From the sentence on, it is left out.
+        assert_eq!(quotes(&[(0, &first), (2, &third)]), [&first, "Each has a song."]);
+        // Nothing but what leads to it is left.
+        assert_eq!(
+            quotes(&[(0, &first), (1, &second), (2, shared)]),
+            [first.as_str()]
+        );
+        // Another one follows.
+        let last = "Then they are quiet.";
+        assert_eq!(quotes(&[(0, &first), (2, last)]), [&first, last]);
+    }
 }
