@@ -4,17 +4,17 @@ use std::collections::HashSet;
 
 use unicode_segmentation::UnicodeSegmentation;
 
+use super::abbreviations::{is_abbreviation, is_spelled_out};
 use super::identifier::{Identifier, without_number};
-use super::labels::{begins_with_code, without_kind};
+use super::labels::{begins_with_code, is_introduction, without_kind, without_site};
 use super::quantity::{Quantity, asks_for_price};
+use super::subject::{is_defined_in_characters, subject_in_characters, subject_in_words};
 use crate::LibraryView;
 use crate::documents::defined_name;
 use crate::search::analyzer::Language;
 use crate::search::holds::{gives_reason, has_name, has_version};
 use crate::search::lexicon::{
-    ASKS_FOR_PERSON, ASKS_FOR_REASON, ASKS_FOR_REASON_IN_CHARACTERS, CAPTION_LABELS, COPULAS,
-    COPULAS_IN_CHARACTERS, DEFINITION_ENDS_IN_CHARACTERS, DEFINITION_STARTS, DEFINITION_STARTS_IN_CHARACTERS,
-    PRICE_WORDS,
+    ASKS_FOR_PERSON, ASKS_FOR_REASON, ASKS_FOR_REASON_IN_CHARACTERS, CAPTION_LABELS, COPULAS, PRICE_WORDS,
 };
 
 /// The fit of [`Quantity`] that counts fully.
@@ -23,8 +23,6 @@ const FULL_FIT: f32 = 3.0;
 const AROUND_SUBJECT: usize = 3;
 /// The words of an aside between the subject and the verb of a definition.
 const ASIDE_WORDS: usize = 6;
-/// The characters that a definition in Chinese, Japanese or Korean may have before its subject: `所谓`.
-const LETTERS_BEFORE_SUBJECT: usize = 4;
 /// The longest line that may be the name of what the text below it defines, in bytes.
 pub(super) const MAX_LABEL_BYTES: usize = 90;
 
@@ -96,15 +94,8 @@ impl Asked {
         let question = &*library.well_spelled(question);
         let lower = question.to_lowercase();
         let asked = lower.trim().trim_end_matches(['?', '.', '!', '？', '。', '！']);
-        let does = asked.strip_prefix("what does ");
-        let subject = does.and_then(|does| does.strip_suffix(" do").or_else(|| does.strip_suffix(" mean")));
-        let starts = || {
-            DEFINITION_STARTS
-                .iter()
-                .find_map(|start| asked.strip_prefix(start))
-        };
         let in_characters = subject_in_characters(asked);
-        let subject = subject.or_else(starts).or(in_characters).unwrap_or_default();
+        let subject = subject_in_words(asked).or(in_characters).unwrap_or_default();
         let identifier = Identifier::of(question).filter(|identifier| !identifier.is(subject));
         Self {
             quantity: Quantity::of(library, question),
@@ -191,6 +182,31 @@ impl Asked {
         names.any(|name| is_subject(name) || is_subject(&name.to_lowercase()))
     }
 
+    /// Returns whether a part of a document, by its headings from the outermost, is about what the question asks about and
+    /// nothing else. An introduction is about what the heading above it names, or the title.
+    pub(crate) fn is_part_named(
+        &self,
+        library: LibraryView<'_>,
+        headings: &str,
+        title: Option<&str>,
+        language: Language,
+    ) -> bool {
+        let is_named = |label: &str| self.is_named_by(library, label, language);
+        let (above, last) = headings.rsplit_once(" > ").unwrap_or(("", headings));
+        if is_named(last) {
+            return true;
+        }
+        if !last.is_empty() && !is_introduction(without_number(last)) {
+            return false;
+        }
+        let above = above.rsplit(" > ").next().unwrap_or_default();
+        if above.is_empty() {
+            title.is_some_and(|title| is_named(without_site(title)))
+        } else {
+            is_named(above)
+        }
+    }
+
     /// Returns the identifier that the question asks something about.
     pub(crate) fn identifier(&self) -> Option<&Identifier> {
         self.identifier.as_ref()
@@ -205,6 +221,12 @@ impl Asked {
             .any(|pair| pair[1] == "=" && letters(pair[0]) == *symbol)
     }
 
+    /// Returns whether a sentence says what the abbreviation that the question asks about is short for.
+    fn is_spelled_out_in(&self, sentence: &str) -> bool {
+        let symbol = self.symbol.as_ref().filter(|symbol| is_abbreviation(symbol));
+        symbol.is_some_and(|symbol| is_spelled_out(sentence, symbol))
+    }
+
     /// Returns whether a sentence defines what the question asks about: it begins with it, and says
     /// what it is.
     pub(crate) fn is_defined_by(&self, library: LibraryView<'_>, sentence: &str, language: Language) -> bool {
@@ -214,7 +236,7 @@ impl Asked {
         if let Some(subject) = &self.subject_in_characters {
             return is_defined_in_characters(subject, sentence);
         }
-        if self.is_value_in(sentence) {
+        if self.is_value_in(sentence) || self.is_spelled_out_in(sentence) {
             return true;
         }
         // `robin — look for birds`.
@@ -306,33 +328,6 @@ impl Asked {
         let mut after = start[..copula].iter().rev().take_while(|word| !is_own(word));
         names_a_kind(&clause) || after.all(|word| is_generic(word))
     }
-}
-
-/// Returns what a question in Chinese, Japanese or Korean asks for the meaning of.
-fn subject_in_characters(asked: &str) -> Option<&str> {
-    let starts = DEFINITION_STARTS_IN_CHARACTERS.iter();
-    let mut starts = starts.filter_map(|start| asked.strip_prefix(start));
-    let ends = DEFINITION_ENDS_IN_CHARACTERS.iter();
-    let mut ends = ends.filter_map(|end| asked.strip_suffix(end));
-    let subject = starts.next().or_else(|| ends.next())?.trim();
-    (!subject.is_empty()).then_some(subject)
-}
-
-/// Returns whether a sentence begins with what it defines: `守护进程（daemon）是`.
-fn is_defined_in_characters(subject: &str, sentence: &str) -> bool {
-    let lower = sentence.to_lowercase();
-    let Some((before, after)) = lower.split_once(subject) else {
-        return false;
-    };
-    let after = after.trim_start_matches([' ', '”', '"', '」', '』']);
-    let after = match after.strip_prefix(['(', '（']) {
-        Some(remark) => remark.split_once([')', '）']).map_or("", |(_, after)| after),
-        None => after,
-    };
-    before.chars().count() <= LETTERS_BEFORE_SUBJECT
-        && COPULAS_IN_CHARACTERS
-            .iter()
-            .any(|copula| after.trim_start().starts_with(copula))
 }
 
 fn is_copula(word: &str) -> bool {
@@ -498,6 +493,13 @@ mod tests {
             ("how many are there", "There are many.", false),
             ("what is d_k", "We use dk = dv = 64.", true),
             ("what is d_k", "We use dv = 64.", false),
+            ("wal meaning", "Write-Ahead Logging (WAL) logs changes.", true),
+            (
+                "what does WAL stand for",
+                "Write-Ahead Logging (WAL) logs changes.",
+                true,
+            ),
+            ("WAL abbreviation meaning", "The WAL logs changes.", false),
             (
                 "守护进程是什么意思？",
                 "所谓守护进程（daemon）是在后台运行的程序。",

@@ -20,7 +20,7 @@ const ENGLISH: &str = "many much use used uses using tell explain describe give 
     may might must shall whom whose nobody noone none never again getting gets gives giving gave goes going \
     went comes came coming seem seems trying tried tries certain whenever whatever whichever rather quite \
     pretty kinda sorta dont doesnt didnt isnt arent cant couldnt wont wouldnt shouldnt havent hasnt wasnt \
-    whats hows wheres whos theres thats lets rid";
+    whats hows wheres whos theres thats lets rid stand stands abbreviation acronym";
 
 const FRENCH: &str = "comment quand pourquoi combien quel quelle quels quelles où quoi puis peut peux peuvent \
     dois doit doivent faut utiliser utilise utilisé expliquer explique expliquez décrire décris décrivez donner \

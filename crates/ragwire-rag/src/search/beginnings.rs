@@ -1,16 +1,23 @@
-//! The beginnings of documents that are named after what a question asks for. Each passage of the page `Struct HashMap`
-//! has that word, and the first one says what it is.
+//! The beginnings of documents and sections that are named after what a question asks for. Each passage of the page
+//! `Struct HashMap` has that word, and the first one says what it is.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::documents::LibraryView;
+use crate::search::analyzer::Language;
 use crate::search::asked::Asked;
-use crate::{Hit, LibraryError};
+use crate::search::labels::without_site;
+use crate::{Chunk, Hit, LibraryError};
 
-/// How many documents get their first passage added. A name that more of them have is too common to help.
-const MAX_DOCUMENTS: usize = 3;
+/// How many documents, and how many sections, get their first passages added. A name that more of them have is too
+/// common to help.
+const MAX_BEGINNINGS: usize = 3;
+/// How many passages of a document are added: the first one may have no more than its syntax.
+const FIRST_PASSAGES: usize = 2;
+/// How many passages before a hit its section may begin.
+const MAX_PASSAGES_BEFORE: usize = 8;
 
-/// Adds the first passages of the documents among the hits that have the name of what is asked about.
+/// Adds the first passages of the documents and sections among the hits that have the name of what is asked about.
 pub(crate) fn with_beginnings(
     library: LibraryView<'_>,
     query: &str,
@@ -21,24 +28,86 @@ pub(crate) fn with_beginnings(
     if !asked.is_definition() {
         return Ok(hits);
     }
-    let mut seen = HashSet::new();
-    let named = hits.iter().filter(|hit| {
-        let headings = hit.chunk.heading.as_deref().unwrap_or_default();
-        let outermost = headings.split(" > ").next().unwrap_or_default();
-        seen.insert(hit.chunk.document_id.as_str()) && asked.is_named_by(library, outermost, language)
-    });
-    let named: Vec<String> = named
-        .take(MAX_DOCUMENTS)
-        .map(|hit| hit.chunk.document_id.clone())
-        .collect();
+    let mut first = of_documents(library, &asked, language, &hits)?;
+    first.extend(of_sections(library, &asked, language, &hits)?);
     let least = hits.iter().map(|hit| hit.score).fold(f32::INFINITY, f32::min);
-    for document in named {
-        let first = format!("{document}-0");
-        let is_known = hits.iter().any(|hit| hit.chunk.id == first);
-        let passage = if is_known { None } else { library.chunk(&first)? };
-        hits.extend(passage.map(|chunk| Hit::new(chunk, least)));
-    }
+    let mut known: HashSet<String> = hits.iter().map(|hit| hit.chunk.id.clone()).collect();
+    let new = first.into_iter().filter(|chunk| known.insert(chunk.id.clone()));
+    hits.extend(new.map(|chunk| Hit::new(chunk, least)));
     Ok(hits)
+}
+
+/// Returns the first passages of the documents whose title or outermost heading is the name.
+fn of_documents(
+    library: LibraryView<'_>,
+    asked: &Asked,
+    language: Language,
+    hits: &[Hit],
+) -> Result<Vec<Chunk>, LibraryError> {
+    let mut seen = HashSet::new();
+    let is_named = |label: &str| asked.is_named_by(library, label, language);
+    let named = hits.iter().map(|hit| &hit.chunk).filter(|chunk| {
+        let headings = chunk.heading.as_deref().unwrap_or_default();
+        let outermost = headings.split(" > ").next().unwrap_or_default();
+        seen.insert(chunk.document_id.as_str())
+            && (is_named(outermost)
+                || title_of(library, chunk).is_some_and(|title| is_named(without_site(&title))))
+    });
+    let mut found = Vec::new();
+    for chunk in named.take(MAX_BEGINNINGS) {
+        for ordinal in 0..FIRST_PASSAGES {
+            found.extend(library.chunk(&format!("{}-{ordinal}", chunk.document_id))?);
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the first passages of the sections whose heading is the name.
+fn of_sections(
+    library: LibraryView<'_>,
+    asked: &Asked,
+    language: Language,
+    hits: &[Hit],
+) -> Result<Vec<Chunk>, LibraryError> {
+    let mut seen = HashSet::new();
+    let named = hits.iter().map(|hit| &hit.chunk).filter(|chunk| {
+        let headings = chunk.heading.as_deref().unwrap_or_default();
+        let innermost = headings.rsplit(" > ").next().unwrap_or_default();
+        seen.insert((chunk.document_id.as_str(), headings)) && asked.is_named_by(library, innermost, language)
+    });
+    let mut found = Vec::new();
+    for chunk in named.take(MAX_BEGINNINGS) {
+        let mut first = None;
+        let before = (0..chunk.ordinal).rev().take(MAX_PASSAGES_BEFORE);
+        for ordinal in before {
+            let Some(passage) = library.chunk(&format!("{}-{ordinal}", chunk.document_id))? else {
+                break;
+            };
+            if passage.heading != chunk.heading {
+                break;
+            }
+            first = Some(passage);
+        }
+        found.extend(first);
+    }
+    Ok(found)
+}
+
+/// Returns the title of the document that a passage is of.
+pub(crate) fn title_of(library: LibraryView<'_>, chunk: &Chunk) -> Option<String> {
+    library.document(&chunk.document_id)?.title
+}
+
+/// Returns which hits have no passage before them, among the hits, of the same section.
+pub(crate) fn begin_sections(hits: &[Hit]) -> Vec<bool> {
+    let section = |hit: &Hit| (hit.chunk.document_id.clone(), hit.chunk.heading.clone());
+    let mut first: HashMap<_, u32> = HashMap::new();
+    for hit in hits {
+        let least = first.entry(section(hit)).or_insert(hit.chunk.ordinal);
+        *least = hit.chunk.ordinal.min(*least);
+    }
+    let begins = |hit: &Hit| first.get(&section(hit)) == Some(&hit.chunk.ordinal);
+    hits.iter().map(begins).collect()
 }
 
 #[cfg(test)]
@@ -74,5 +143,32 @@ mod tests {
         );
         assert_eq!(found("how do I count a garden"), hits);
         assert_eq!(found("what is a robin"), hits);
+    }
+
+    #[test]
+    fn a_section_and_a_page_begin_with_their_definition() {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        let calls = "A robin has many calls. ".repeat(80);
+        let section = format!("# Birds\n\n## Robin\n\nIt sings before dawn.\n\n{calls}\n");
+        let page = "---\ntitle: Owl — The garden\n---\n\n# 1. Syntax\n\nowl;\n\n# 2. Description\n\nHunts by night.\n\n\
+            # 3. More\n\nAn owl is quiet.\n";
+        for (name, text) in [("birds.md", section.as_str()), ("b.md", page)] {
+            library
+                .add(
+                    name,
+                    &parse(name, text.as_bytes(), &ParseLimits::default()).unwrap(),
+                )
+                .unwrap();
+        }
+        let added = |query: &str, words: &str| -> Vec<String> {
+            let last = library.search(words, 8).unwrap().pop().unwrap();
+            let all = with_beginnings(library.all(), query, vec![last]).unwrap();
+            all.into_iter().skip(1).map(|hit| hit.chunk.text).collect()
+        };
+        let robin = added("what is a robin", "calls");
+        assert_eq!(robin.len(), 1);
+        assert!(robin[0].starts_with("It sings before dawn."), "{robin:?}");
+        assert_eq!(added("what does owl do", "quiet"), ["owl;", "Hunts by night."]);
+        assert!(added("how does an owl hunt", "quiet").is_empty());
     }
 }

@@ -36,6 +36,46 @@ const NAMES_OF_CODES: [&str; 8] = [
     "code", "error", "exit", "fehl", "http", "messag", "respons", "status",
 ];
 
+/// What the part of a page is called that says what the page is about, in lower case.
+const INTRODUCTIONS: [&str; 22] = [
+    "about",
+    "abstract",
+    "background",
+    "basics",
+    "beschreibung",
+    "definition",
+    "description",
+    "descripción",
+    "descrizione",
+    "einführung",
+    "einleitung",
+    "general",
+    "intro",
+    "introducción",
+    "introduction",
+    "introduzione",
+    "overview",
+    "présentation",
+    "purpose",
+    "summary",
+    "what is it?",
+    "überblick",
+];
+/// What is between the title of a page and the name of its site.
+const BEFORE_SITE: [&str; 4] = [" | ", " — ", " – ", " · "];
+
+/// Returns the title of a page without the name of its site: `Robins` of `Robins — The garden`.
+pub(super) fn without_site(title: &str) -> &str {
+    let ends = BEFORE_SITE.iter().filter_map(|between| title.find(between));
+    &title[..ends.min().unwrap_or(title.len())]
+}
+
+/// Returns whether a label is that of the part of a page that says what the page is about.
+pub(super) fn is_introduction(label: &str) -> bool {
+    let label = label.trim().to_lowercase();
+    INTRODUCTIONS.contains(&label.as_str())
+}
+
 /// Returns whether a label begins with a code that is the subject of a question: `10.4.10 409 Conflict`.
 pub(super) fn begins_with_code(label: &str, subject: &HashSet<String>) -> bool {
     // The number of the section, or `error`, may come before it.
@@ -63,4 +103,32 @@ pub(super) fn without_kind(label: &str) -> &str {
 fn is_code(word: &str) -> bool {
     let digits = word.bytes().filter(u8::is_ascii_digit).count();
     digits >= MIN_CODE_DIGITS && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_ends_before_the_site() {
+        for (title, name) in [
+            ("Robins — The garden", "Robins"),
+            ("Robins | Birds — The garden", "Robins"),
+            ("Self-made", "Self-made"),
+            ("", ""),
+        ] {
+            assert_eq!(without_site(title), name);
+        }
+    }
+
+    #[test]
+    fn an_introduction_is_known_by_its_label() {
+        for (label, is) in [
+            ("Overview", true),
+            ("EINLEITUNG ", true),
+            ("Overview of birds", false),
+        ] {
+            assert_eq!(is_introduction(label), is, "{label}");
+        }
+    }
 }

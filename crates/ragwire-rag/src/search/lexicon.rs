@@ -237,7 +237,7 @@ pub(crate) const NUMBERED_PARTS: [&str; 9] = [
 ];
 
 /// Beginnings of a question for a definition, in lower case. The longer ones first.
-pub(crate) const DEFINITION_STARTS: [&str; 52] = [
+pub(crate) const DEFINITION_STARTS: [&str; 58] = [
     "что такое ",
     "что значит ",
     "что означает ",
@@ -275,6 +275,8 @@ pub(crate) const DEFINITION_STARTS: [&str; 52] = [
     "what does the term ",
     "what is meant by ",
     "what is the meaning of ",
+    "meaning of ",
+    "abbreviation ",
     "what is ",
     "what's ",
     "what’s ",
@@ -288,8 +290,26 @@ pub(crate) const DEFINITION_STARTS: [&str; 52] = [
     "was ist ",
     "was sind ",
     "was bedeutet ",
+    "was heißt ",
+    "wofür steht ",
+    "bedeutung von ",
+    "definition von ",
     "qu'est-ce que ",
     "qué es ",
+];
+
+/// What a question ends with that asks what a thing is.
+pub(crate) const DEFINITION_ENDS: [&str; 10] = [
+    " meaning",
+    " definition",
+    " abbreviation",
+    " acronym",
+    " stands for",
+    " full form",
+    " bedeutung",
+    " abkürzung",
+    " signification",
+    " significado",
 ];
 
 /// The same in Chinese, Japanese and Korean, before and after what is asked about.

@@ -1,5 +1,6 @@
 //! Search: the lexical index, vector stores, query planning, ranking and fusion.
 
+mod abbreviations;
 pub(crate) mod about;
 pub(crate) mod analyzer;
 pub(crate) mod asked;
@@ -24,6 +25,7 @@ pub(crate) mod relevance;
 pub(crate) mod retrieve;
 pub(crate) mod secondary;
 pub mod store;
+mod subject;
 pub(crate) mod synonyms;
 pub(crate) mod terms;
 pub(crate) mod tools;

@@ -9,6 +9,7 @@ use crate::documents::chunk::TARGET_BYTES;
 use crate::documents::{phrases, sentences};
 use crate::search::analyzer::{Language, is_paired};
 use crate::search::asked::Asked;
+use crate::search::beginnings::{begin_sections, title_of};
 use crate::search::entries::{Part, entries, is_continued};
 use crate::search::lines::{LineKind, QUESTION_MARKS, guess_line_kinds, is_title, names_option};
 use crate::search::secondary::Secondary;
@@ -111,7 +112,16 @@ pub(crate) fn by_relevance(library: LibraryView<'_>, query: &str, hits: Vec<Hit>
     let language = library.language_of_question(&library.well_spelled(query));
     let asked = Asked::of(library, query, language);
     let asked_in_characters = query.chars().any(is_paired);
-    let passages: Vec<Passage> = hits.iter().map(|hit| Passage::read(library, hit)).collect();
+    let mut passages: Vec<Passage> = hits.iter().map(|hit| Passage::read(library, hit)).collect();
+    if asked.is_definition() {
+        for ((hit, passage), begins) in hits.iter().zip(&mut passages).zip(begin_sections(&hits)) {
+            passage.is_named = begins && {
+                let headings = hit.chunk.heading.as_deref().unwrap_or_default();
+                let title = title_of(library, &hit.chunk);
+                asked.is_part_named(library, headings, title.as_deref(), passage.language)
+            };
+        }
+    }
     let headings: HashSet<&String> = passages
         .iter()
         .flat_map(|passage| &passage.last_heading)
@@ -185,6 +195,8 @@ struct Passage<'a> {
     order: [Vec<String>; 2],
     /// The innermost heading as it is written.
     heading: &'a str,
+    /// Whether it begins a part that is named after what the question asks for.
+    is_named: bool,
 }
 
 impl<'a> Passage<'a> {
@@ -237,6 +249,7 @@ impl<'a> Passage<'a> {
             sentences: read,
             order,
             heading: headings.rsplit(" > ").next().unwrap_or_default(),
+            is_named: false,
         }
     }
 
@@ -266,7 +279,7 @@ impl<'a> Passage<'a> {
     /// headings, a definition, and the kind of answer that is asked for.
     fn best_sentence(&self, library: LibraryView<'_>, terms: &[Term], asked: &Asked, has_entry: bool) -> f32 {
         let (mut covers, mut fits) = (0.0_f32, 0.0_f32);
-        let mut defines = asked.is_named_by(library, self.heading, self.language);
+        let mut defines = self.is_named;
         for (at, (part, stems)) in self.sentences.iter().enumerate() {
             let sentence = part.text;
             let own = coverage(terms, |term| term.is_in(stems));

@@ -24,6 +24,7 @@ use self::segments::{Segment, segments};
 use crate::search::about::AboutDocument;
 use crate::search::analyzer::Language;
 use crate::search::asked::Asked;
+use crate::search::beginnings::{begin_sections, title_of};
 use crate::search::entries::{Part, entries};
 use crate::search::identifier::Identifier;
 use crate::search::lexical::indexed_text;
@@ -99,7 +100,7 @@ const HEADING_COVERAGE: f32 = 0.5;
 
 /// The best quote has to cover this share of the question, with its headings, to be an answer, in a
 /// library of up to a thousand passages. With 0.6, of 574 questions that have an answer 0.29 instead of 0.17 were shown the
-/// closest passages, of which most answer, and of 155 that have none 0.92 instead of 0.85 were refused (docs/evaluation.md).
+/// closest passages, of which most answer, and of 155 that have none 0.91 instead of 0.85 were refused (docs/evaluation.md).
 const ANSWERING: f32 = 0.5;
 /// One of the passages has to cover this share of the question to be near it. Of the tuning half of
 /// `scripts/evaluate`, 12 of 22 questions without an answer and none with one are below it.
@@ -210,6 +211,7 @@ pub(super) fn extract(
         question: question.trim().trim_end_matches(QUESTION_MARKS).to_lowercase(),
         near,
         asked: Asked::of(library, question, language),
+        begins: begin_sections(hits),
         language,
         answering: ANSWERING + for_size(library.passages_found()),
     };
@@ -342,6 +344,8 @@ struct Reader<'a> {
     /// The question in lower case, without a question mark.
     question: String,
     asked: Asked,
+    /// Which hits have no passage of the same section before them.
+    begins: Vec<bool>,
     /// The language of the question.
     language: Language,
     near: &'a Nearness,
@@ -413,6 +417,11 @@ impl Reader<'_> {
             })
             .collect();
         let parts: Vec<Part<'_>> = segments.iter().map(Segment::part).collect();
+        let is_part_named = self.asked.is_definition() && self.begins.get(at) == Some(&true) && {
+            let title = title_of(self.library, &hit.chunk);
+            self.asked
+                .is_part_named(self.library, headings, title.as_deref(), language)
+        };
         let identifier = self.asked.identifier();
         let known = identifier.map_or_else(Vec::new, |identifier| entries(&parts, last, identifier));
         let name = self
@@ -425,7 +434,7 @@ impl Reader<'_> {
             let is_name = |label: &str| self.asked.is_named_by(self.library, label, language);
             // What is below the heading of a glossary is about that heading without repeating it.
             let lacks_beginning = from == 0 && hit.chunk.page.is_some() && segment.lacks_beginning();
-            let is_entry = from == 0 && !lacks_beginning && is_name(last);
+            let is_entry = from == 0 && !lacks_beginning && is_part_named;
             let own = self.covered(&held).max(if is_entry { below } else { 0.0 });
             let next = nears
                 .get(from + 1)

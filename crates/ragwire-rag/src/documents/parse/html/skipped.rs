@@ -12,8 +12,9 @@ const SKIPPED: [&str; 19] = [
 /// Roles of elements that repeat on every page of a site.
 const SKIPPED_ROLES: [&str; 4] = ["navigation", "banner", "contentinfo", "search"];
 /// Classes of what belongs to the page and not to its text: the sign behind a heading that links to it, the numbers of
-/// lines beside a listing, and what DocBook, Publican, Sphinx and rustdoc put around each page and entry.
-const SKIPPED_CLASSES: [&str; 14] = [
+/// lines beside a listing, the menus of the site, and what DocBook, Publican, Sphinx and rustdoc put around each page and
+/// entry.
+const SKIPPED_CLASSES: [&str; 20] = [
     "headerlink",
     "header-anchor",
     "anchor-link",
@@ -28,6 +29,12 @@ const SKIPPED_CLASSES: [&str; 14] = [
     "linenos",
     "permalink",
     "rustdoc-breadcrumbs",
+    "breadcrumb",
+    "breadcrumbs",
+    "mainmenu",
+    "navbar",
+    "nosearch",
+    "submenu",
 ];
 /// What rustdoc puts beside an entry and below a title: versions, links to source code, a switch.
 const RUSTDOC: [(&str, &str); 4] = [
@@ -111,6 +118,14 @@ mod tests {
         let parsed = parse(page, &ParseLimits::default()).unwrap();
         let heading = "Struct A > Methods > pub fn map<F>(f: F) where F: Fn(),";
         check_blocks(&parsed, &[("Struct A", "ls"), (heading, "Maps it. See #12.")]);
+    }
+
+    #[test]
+    fn menus_are_left_out() {
+        let page = "<title>Robins</title><div class=nosearch><p>Small. Fast.<div class='menu mainmenu'>Home</div></div>\
+            <ol class=breadcrumb><li>Birds</ol><div class=menu><p>Seeds of the day.</div>";
+        let parsed = parse(page, &ParseLimits::default()).unwrap();
+        check_blocks(&parsed, &[("", "Seeds of the day.")]);
     }
 
     #[test]

@@ -1,0 +1,80 @@
+//! What a question asks the meaning of: X of `what is X`.
+
+use super::lexicon::{
+    COPULAS_IN_CHARACTERS, DEFINITION_ENDS, DEFINITION_ENDS_IN_CHARACTERS, DEFINITION_STARTS,
+    DEFINITION_STARTS_IN_CHARACTERS,
+};
+
+/// What follows X in `what does X do`.
+const VERBS_AFTER: [&str; 3] = [" do", " mean", " stand for"];
+/// The characters that a definition in Chinese, Japanese or Korean may have before its subject: `所谓`.
+const LETTERS_BEFORE_SUBJECT: usize = 4;
+
+/// Returns what a question in lower case asks the meaning of, as a sentence or in keywords: `WAL abbreviation meaning`.
+pub(super) fn subject_in_words(asked: &str) -> Option<&str> {
+    let does = asked.strip_prefix("what does ");
+    let does = does.and_then(|does| VERBS_AFTER.iter().find_map(|verb| does.strip_suffix(verb)));
+    let starts = || {
+        DEFINITION_STARTS
+            .iter()
+            .find_map(|start| asked.strip_prefix(start))
+    };
+    does.or_else(starts).or_else(|| {
+        let mut subject = without_end(asked)?;
+        while let Some(shorter) = without_end(subject) {
+            subject = shorter;
+        }
+        Some(subject)
+    })
+}
+
+fn without_end(text: &str) -> Option<&str> {
+    DEFINITION_ENDS.iter().find_map(|end| text.strip_suffix(end))
+}
+
+/// Returns what a question in Chinese, Japanese or Korean asks for the meaning of.
+pub(super) fn subject_in_characters(asked: &str) -> Option<&str> {
+    let starts = DEFINITION_STARTS_IN_CHARACTERS.iter();
+    let mut starts = starts.filter_map(|start| asked.strip_prefix(start));
+    let ends = DEFINITION_ENDS_IN_CHARACTERS.iter();
+    let mut ends = ends.filter_map(|end| asked.strip_suffix(end));
+    let subject = starts.next().or_else(|| ends.next())?.trim();
+    (!subject.is_empty()).then_some(subject)
+}
+
+/// Returns whether a sentence begins with what it defines: `守护进程（daemon）是`.
+pub(super) fn is_defined_in_characters(subject: &str, sentence: &str) -> bool {
+    let lower = sentence.to_lowercase();
+    let Some((before, after)) = lower.split_once(subject) else {
+        return false;
+    };
+    let after = after.trim_start_matches([' ', '”', '"', '」', '』']);
+    let after = match after.strip_prefix(['(', '（']) {
+        Some(remark) => remark.split_once([')', '）']).map_or("", |(_, after)| after),
+        None => after,
+    };
+    before.chars().count() <= LETTERS_BEFORE_SUBJECT
+        && COPULAS_IN_CHARACTERS
+            .iter()
+            .any(|copula| after.trim_start().starts_with(copula))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keywords_ask_for_a_meaning_too() {
+        for (asked, subject) in [
+            ("what does vacuum do", Some("vacuum")),
+            ("what does wal stand for", Some("wal")),
+            ("what is wal", Some("wal")),
+            ("wal abbreviation meaning", Some("wal")),
+            ("wal bedeutung", Some("wal")),
+            ("the meaning", Some("the")),
+            ("wal settings", None),
+        ] {
+            assert_eq!(subject_in_words(asked), subject, "{asked}");
+        }
+    }
+}
