@@ -8,13 +8,16 @@ use super::abbreviations::{is_abbreviation, is_spelled_out};
 use super::identifier::{Identifier, without_number};
 use super::labels::{begins_with_code, is_introduction, without_kind, without_site};
 use super::quantity::{Quantity, asks_for_price};
-use super::subject::{is_defined_in_characters, subject_in_characters, subject_in_words};
+use super::subject::{
+    asks_for_action, is_action, is_defined_in_characters, subject_in_characters, subject_in_words,
+};
 use crate::LibraryView;
 use crate::documents::defined_name;
 use crate::search::analyzer::Language;
 use crate::search::holds::{gives_reason, has_name, has_version};
 use crate::search::lexicon::{
-    ASKS_FOR_PERSON, ASKS_FOR_REASON, ASKS_FOR_REASON_IN_CHARACTERS, CAPTION_LABELS, COPULAS, PRICE_WORDS,
+    ASKS_FOR_PERSON, ASKS_FOR_REASON, ASKS_FOR_REASON_IN_CHARACTERS, CAPTION_LABELS, COPULAS, GENERIC_NOUNS,
+    PRICE_WORDS,
 };
 
 /// The fit of [`Quantity`] that counts fully.
@@ -26,31 +29,6 @@ const ASIDE_WORDS: usize = 6;
 /// The longest line that may be the name of what the text below it defines, in bytes.
 pub(super) const MAX_LABEL_BYTES: usize = 90;
 
-/// What the name of a thing is often followed by: `the myorigin parameter`.
-pub(super) const GENERIC_NOUNS: [&str; 22] = [
-    "argument",
-    "attribute",
-    "class",
-    "clause",
-    "command",
-    "directive",
-    "field",
-    "file",
-    "flag",
-    "function",
-    "keyword",
-    "method",
-    "mode",
-    "module",
-    "object",
-    "option",
-    "package",
-    "parameter",
-    "program",
-    "setting",
-    "statement",
-    "variable",
-];
 /// What is between a name and what it means in one line, as in the first line of a manual page.
 const DASHES: [&str; 4] = [" — ", " – ", " -- ", " - "];
 
@@ -81,6 +59,8 @@ pub(crate) struct Asked {
     subject: HashSet<String>,
     /// How many words X has.
     subject_words: usize,
+    /// Whether it asks what X does.
+    action: bool,
     /// The only identifier of a question that asks about one of its properties: `default worker_threads`.
     identifier: Option<Identifier>,
     /// X itself if it is one word, without marks: `d_k` is `dk` in the text of a PDF.
@@ -111,6 +91,7 @@ impl Asked {
                     .any(|asks| lower.contains(asks)),
             subject: library.terms_in(subject, language).into_iter().collect(),
             subject_words: subject.unicode_words().count(),
+            action: asks_for_action(asked),
             identifier,
             symbol: (is_one_word(subject) && in_characters.is_none()).then(|| letters(subject)),
             subject_in_characters: in_characters.map(str::to_owned),
@@ -135,6 +116,11 @@ impl Asked {
     /// Returns whether the question asks what something is.
     pub(crate) fn is_definition(&self) -> bool {
         !self.subject.is_empty()
+    }
+
+    /// Returns the stems of what the question asks the meaning of.
+    pub(crate) fn subject(&self) -> impl Iterator<Item = &str> + Clone {
+        self.subject.iter().map(String::as_str)
     }
 
     /// Returns whether the question asks how many there are of something.
@@ -236,7 +222,8 @@ impl Asked {
         if let Some(subject) = &self.subject_in_characters {
             return is_defined_in_characters(subject, sentence);
         }
-        if self.is_value_in(sentence) || self.is_spelled_out_in(sentence) {
+        let acts = self.action && self.acts_in(library, sentence, language);
+        if acts || self.is_value_in(sentence) || self.is_spelled_out_in(sentence) {
             return true;
         }
         // `robin — look for birds`.
@@ -287,6 +274,9 @@ impl Asked {
         sentence: &str,
         language: Language,
     ) -> bool {
+        if self.action && self.acts_in(library, sentence, language) {
+            return true;
+        }
         let plain = sentence.split([',', ';', ':']).any(|clause| {
             let mut words = clause.unicode_words().skip_while(|word| !is_copula(word));
             words
@@ -295,6 +285,24 @@ impl Asked {
                 || names_a_kind(clause)
         });
         plain && self.is_defined_by(library, sentence, language)
+    }
+
+    /// Returns whether a sentence begins with what the question asks about and a verb: `The VACUUM command rebuilds it`.
+    fn acts_in(&self, library: LibraryView<'_>, sentence: &str, language: Language) -> bool {
+        let clause = without_remarks(sentence);
+        let is_generic = |word: &&str| GENERIC_NOUNS.contains(&word.to_lowercase().as_str());
+        let words = clause
+            .unicode_words()
+            .skip_while(|word| is_article(word) || is_generic(word));
+        let words: Vec<&str> = words.collect();
+        let subject = &words[..words.len().min(self.subject_words)];
+        if !self.is_within(library, &subject.join(" "), language) {
+            return false;
+        }
+        let mut after = words[subject.len()..].iter();
+        let verb = after.find(|word| !is_generic(word));
+        // `The VACUUM settings are many` has a plural there.
+        verb.is_some_and(|verb| is_action(verb)) && !after.next().is_some_and(|next| is_copula(next))
     }
 
     /// Returns whether a text has all words of what the question asks about.
@@ -330,6 +338,10 @@ impl Asked {
     }
 }
 
+fn is_article(word: &str) -> bool {
+    KIND_ARTICLES.contains(&word.to_lowercase().as_str())
+}
+
 fn is_copula(word: &str) -> bool {
     COPULAS.contains(&word.to_lowercase().as_str())
 }
@@ -337,8 +349,7 @@ fn is_copula(word: &str) -> bool {
 /// Returns whether the first verb such as “is” is followed by an article: `is a`, `ist der`.
 fn names_a_kind(clause: &str) -> bool {
     let mut words = clause.unicode_words().skip_while(|word| !is_copula(word));
-    let after = words.nth(1).unwrap_or_default().to_lowercase();
-    KIND_ARTICLES.contains(&after.as_str())
+    words.nth(1).is_some_and(is_article)
 }
 
 /// Leaves out parentheses of several words: `buzz (Debian 1.1) was a spaceman` says what Buzz was. In
@@ -493,6 +504,17 @@ mod tests {
             ("how many are there", "There are many.", false),
             ("what is d_k", "We use dk = dv = 64.", true),
             ("what is d_k", "We use dv = 64.", false),
+            (
+                "what does VACUUM do",
+                "The VACUUM command rebuilds the file.",
+                true,
+            ),
+            ("what does VACUUM do", "VACUUM (but not INTO) fails.", true),
+            ("what does VACUUM do", "The VACUUM settings are many.", false),
+            ("what does VACUUM do", "After VACUUM always close it.", false),
+            ("what does VACUUM do", "By default, VACUUM frees pages.", false),
+            ("what does VACUUM do", "The command VACUUM frees pages.", true),
+            ("what is VACUUM", "The VACUUM command rebuilds the file.", false),
             ("wal meaning", "Write-Ahead Logging (WAL) logs changes.", true),
             (
                 "what does WAL stand for",

@@ -7,7 +7,7 @@ use crate::documents::LibraryView;
 use crate::search::analyzer::Language;
 use crate::search::asked::Asked;
 use crate::search::labels::without_site;
-use crate::{Chunk, Hit, LibraryError};
+use crate::{Chunk, DocumentFilter, Hit, LibraryError};
 
 /// How many documents, and how many sections, get their first passages added. A name that more of them have is too
 /// common to help.
@@ -17,10 +17,12 @@ const FIRST_PASSAGES: usize = 2;
 /// How many passages before a hit its section may begin.
 const MAX_PASSAGES_BEFORE: usize = 8;
 
-/// Adds the first passages of the documents and sections among the hits that have the name of what is asked about.
+/// Adds the first passages of what has the name of what is asked about: of the documents that `filter` selects by their
+/// titles, and of the documents and sections among the hits.
 pub(crate) fn with_beginnings(
     library: LibraryView<'_>,
     query: &str,
+    filter: &DocumentFilter,
     mut hits: Vec<Hit>,
 ) -> Result<Vec<Hit>, LibraryError> {
     let language = library.language_of_question(&library.well_spelled(query));
@@ -28,7 +30,7 @@ pub(crate) fn with_beginnings(
     if !asked.is_definition() {
         return Ok(hits);
     }
-    let mut first = of_documents(library, &asked, language, &hits)?;
+    let mut first = of_documents(library, &asked, language, filter, &hits)?;
     first.extend(of_sections(library, &asked, language, &hits)?);
     let least = hits.iter().map(|hit| hit.score).fold(f32::INFINITY, f32::min);
     let mut known: HashSet<String> = hits.iter().map(|hit| hit.chunk.id.clone()).collect();
@@ -42,21 +44,24 @@ fn of_documents(
     library: LibraryView<'_>,
     asked: &Asked,
     language: Language,
+    filter: &DocumentFilter,
     hits: &[Hit],
 ) -> Result<Vec<Chunk>, LibraryError> {
-    let mut seen = HashSet::new();
     let is_named = |label: &str| asked.is_named_by(library, label, language);
-    let named = hits.iter().map(|hit| &hit.chunk).filter(|chunk| {
-        let headings = chunk.heading.as_deref().unwrap_or_default();
-        let outermost = headings.split(" > ").next().unwrap_or_default();
-        seen.insert(chunk.document_id.as_str())
-            && (is_named(outermost)
-                || title_of(library, chunk).is_some_and(|title| is_named(without_site(&title))))
+    let titled = library.titled(asked.subject(), filter).into_iter();
+    let titled = titled.filter(|(_, title)| is_named(without_site(title)));
+    let headed = hits.iter().filter(|hit| {
+        let headings = hit.chunk.heading.as_deref().unwrap_or_default();
+        is_named(headings.split(" > ").next().unwrap_or_default())
     });
+    let mut seen = HashSet::new();
+    let ids = titled
+        .map(|(id, _)| id)
+        .chain(headed.map(|hit| hit.chunk.document_id.clone()));
     let mut found = Vec::new();
-    for chunk in named.take(MAX_BEGINNINGS) {
+    for id in ids.filter(|id| seen.insert(id.clone())).take(MAX_BEGINNINGS) {
         for ordinal in 0..FIRST_PASSAGES {
-            found.extend(library.chunk(&format!("{}-{ordinal}", chunk.document_id))?);
+            found.extend(library.chunk(&format!("{id}-{ordinal}"))?);
         }
     }
     Ok(found)
@@ -133,7 +138,7 @@ mod tests {
         let found = |query: &str| -> Vec<String> {
             let hits = library.search("counts like", 8).unwrap();
             assert_eq!(hits.len(), 2, "{hits:?}");
-            let hits = with_beginnings(library.all(), query, hits).unwrap();
+            let hits = with_beginnings(library.all(), query, &DocumentFilter::default(), hits).unwrap();
             hits.into_iter().map(|hit| hit.chunk.text).collect()
         };
         let hits = ["Counts the garden.", "They like a garden."];
@@ -162,13 +167,14 @@ mod tests {
         }
         let added = |query: &str, words: &str| -> Vec<String> {
             let last = library.search(words, 8).unwrap().pop().unwrap();
-            let all = with_beginnings(library.all(), query, vec![last]).unwrap();
+            let all = with_beginnings(library.all(), query, &DocumentFilter::default(), vec![last]).unwrap();
             all.into_iter().skip(1).map(|hit| hit.chunk.text).collect()
         };
         let robin = added("what is a robin", "calls");
         assert_eq!(robin.len(), 1);
         assert!(robin[0].starts_with("It sings before dawn."), "{robin:?}");
-        assert_eq!(added("what does owl do", "quiet"), ["owl;", "Hunts by night."]);
+        // A page is found by its title, even if no hit is of it.
+        assert_eq!(added("what does owl do", "calls"), ["owl;", "Hunts by night."]);
         assert!(added("how does an owl hunt", "quiet").is_empty());
     }
 }

@@ -1,6 +1,7 @@
 //! The name of an option, setting or function that a question is about.
 
-use super::asked::{GENERIC_NOUNS, MAX_LABEL_BYTES};
+use super::asked::MAX_LABEL_BYTES;
+use super::lexicon::GENERIC_NOUNS;
 use super::lines::names_option;
 
 /// A name that is not a word of the language: `max_size`, `--depth`, `maxAge`. In lower case.

@@ -312,6 +312,31 @@ pub(crate) const DEFINITION_ENDS: [&str; 10] = [
     " significado",
 ];
 
+/// What the name of a thing is often followed by: `the myorigin parameter`.
+pub(crate) const GENERIC_NOUNS: [&str; 22] = [
+    "argument",
+    "attribute",
+    "class",
+    "clause",
+    "command",
+    "directive",
+    "field",
+    "file",
+    "flag",
+    "function",
+    "keyword",
+    "method",
+    "mode",
+    "module",
+    "object",
+    "option",
+    "package",
+    "parameter",
+    "program",
+    "setting",
+    "statement",
+    "variable",
+];
 /// The same in Chinese, Japanese and Korean, before and after what is asked about.
 pub(crate) const DEFINITION_STARTS_IN_CHARACTERS: [&str; 6] =
     ["什么是", "什麼是", "啥是", "何谓", "何謂", "何为"];

@@ -7,8 +7,23 @@ use super::lexicon::{
 
 /// What follows X in `what does X do`.
 const VERBS_AFTER: [&str; 3] = [" do", " mean", " stand for"];
+/// Words that end as the verb of what a thing does, and say nothing of it.
+const NO_ACTIONS: [&str; 5] = ["does", "this", "thus", "always", "sometimes"];
+const MIN_ACTION_BYTES: usize = 4;
 /// The characters that a definition in Chinese, Japanese or Korean may have before its subject: `所谓`.
 const LETTERS_BEFORE_SUBJECT: usize = 4;
+
+/// Returns whether a question in lower case asks what a thing does.
+pub(super) fn asks_for_action(asked: &str) -> bool {
+    asked.starts_with("what does ") && asked.ends_with(" do")
+}
+
+/// Returns whether a word may be the verb of what a thing does: `rebuilds`.
+pub(super) fn is_action(word: &str) -> bool {
+    let is_lower = word.chars().all(|letter| letter.is_lowercase());
+    let is_verb = word.ends_with('s') && !word.ends_with("ss") && !NO_ACTIONS.contains(&word);
+    is_lower && is_verb && word.len() >= MIN_ACTION_BYTES
+}
 
 /// Returns what a question in lower case asks the meaning of, as a sentence or in keywords: `WAL abbreviation meaning`.
 pub(super) fn subject_in_words(asked: &str) -> Option<&str> {

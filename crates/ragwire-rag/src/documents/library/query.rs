@@ -112,6 +112,26 @@ impl Library {
         accepted.map(|held| held.document.id.clone()).collect()
     }
 
+    /// Returns the IDs and titles of the documents that `filter` selects whose title contains all these letters, in the
+    /// order of adding.
+    pub(crate) fn titled<'a>(
+        &self,
+        parts: impl Iterator<Item = &'a str> + Clone,
+        filter: &DocumentFilter,
+    ) -> Vec<(String, String)> {
+        let shared = self.read();
+        let accepted = shared.documents.values().filter(|held| filter.accepts(held));
+        let titled = accepted.filter_map(|held| {
+            let title = held.document.title.as_ref()?;
+            let lower = title.to_lowercase();
+            parts
+                .clone()
+                .all(|part| lower.contains(part))
+                .then(|| (held.document.id.clone(), title.clone()))
+        });
+        titled.collect()
+    }
+
     /// Returns the terms of a text in a language, as the index spells them.
     pub(crate) fn terms_in(&self, text: &str, language: Language) -> Vec<String> {
         self.analyzer.terms_in(text, language)

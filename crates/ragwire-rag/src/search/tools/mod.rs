@@ -427,7 +427,7 @@ impl SearchTools {
             let others = near.into_iter().take(limit.max(READ_BY_MEANING));
             hits.extend(others.filter(|hit| !words.contains(&hit.chunk.id)));
             let view = library.seen_by(filter.user.as_deref());
-            let hits = with_beginnings(view, &query, hits)?;
+            let hits = with_beginnings(view, &query, &filter, hits)?;
             let mut hits = by_relevance(view, &query, hits, &known);
             // Two copies of a file are one answer.
             let mut texts = HashSet::new();
