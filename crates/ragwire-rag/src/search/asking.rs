@@ -45,7 +45,7 @@ const GERMAN: &str = "wer wen wem wessen wann warum wieso weshalb wofür womit w
     eben ne nen nem ner nich nix grad gerade brauche brauchst braucht brauchen müsste könnte könnt würde mehr \
     einfach gar halt denn doch wohl jetzt gern gerne danke hallo immer nie manchmal wieder kommt kommen \
     irgendwer irgendeine irgendein niemand keiner alles ganz nun eh ab möglich möglichkeit weise ausversehen \
-    klar bloß";
+    klar bloß steht stehen";
 
 const SPANISH: &str = "cómo cuándo cuánto cuánta cuántos cuántas qué cuál cuáles dónde quién quiénes puedo \
     puede pueden debo debe hay usar usa utilizar utiliza explicar explica explique describir describe dar da \

@@ -138,7 +138,7 @@ mod tests {
         let found = |query: &str| -> Vec<String> {
             let hits = library.search("counts like", 8).unwrap();
             assert_eq!(hits.len(), 2, "{hits:?}");
-            let hits = with_beginnings(library.all(), query, &DocumentFilter::default(), hits).unwrap();
+            let hits = with_beginnings(library.all(), query, &library.all().visible(), hits).unwrap();
             hits.into_iter().map(|hit| hit.chunk.text).collect()
         };
         let hits = ["Counts the garden.", "They like a garden."];
@@ -167,7 +167,7 @@ mod tests {
         }
         let added = |query: &str, words: &str| -> Vec<String> {
             let last = library.search(words, 8).unwrap().pop().unwrap();
-            let all = with_beginnings(library.all(), query, &DocumentFilter::default(), vec![last]).unwrap();
+            let all = with_beginnings(library.all(), query, &library.all().visible(), vec![last]).unwrap();
             all.into_iter().skip(1).map(|hit| hit.chunk.text).collect()
         };
         let robin = added("what is a robin", "calls");

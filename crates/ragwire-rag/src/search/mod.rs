@@ -17,6 +17,7 @@ pub(crate) mod lexical;
 pub(crate) mod lexicon;
 pub(crate) mod lines;
 pub(crate) mod meaning;
+pub(crate) mod numbered;
 pub(crate) mod plan;
 pub(crate) mod quantity;
 pub(crate) mod rank;

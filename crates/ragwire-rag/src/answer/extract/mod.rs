@@ -17,7 +17,7 @@ mod tests;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use self::about::about_quotes;
+use self::about::{about_quotes, part_quote};
 use self::choice::{Candidate, entries_alone, without_repetition};
 use self::growth::{begin, fragments_share};
 use self::segments::{Segment, segments};
@@ -30,6 +30,7 @@ use crate::search::identifier::Identifier;
 use crate::search::lexical::indexed_text;
 use crate::search::lines::{LineKind, QUESTION_MARKS, names_option};
 use crate::search::meaning::{ANSWERS, IS_NEAR, Meaning, SENTENCE_ANSWERS};
+use crate::search::numbered::NumberedPart;
 use crate::search::quantity::without_number_of;
 use crate::search::terms::{Term, coverage, lessen_carried, question_terms, says_all};
 use crate::{Hit, LibraryView};
@@ -229,6 +230,14 @@ pub(super) fn extract(
         .iter()
         .filter(|term| !term.known && !term.is_question_word && counts(term));
     let unknown: Vec<String> = unknown.map(|term| term.word.clone()).collect();
+    let part = NumberedPart::of(library, question, &library.visible());
+    if let Some(quote) = part.and_then(|part| part_quote(&part, hits)) {
+        return Extract {
+            verdict: Verdict::Answer,
+            quoted: vec![quote],
+            unknown: Vec::new(),
+        };
+    }
     if let Some(about) = AboutDocument::of(library, question) {
         let quoted = about_quotes(library, &about, hits);
         if !quoted.is_empty() {

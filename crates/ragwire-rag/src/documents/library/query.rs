@@ -9,7 +9,7 @@ use super::database::Database;
 #[cfg(feature = "qdrant")]
 use super::shared::SharedShelf;
 use super::spelling::Certainty;
-use super::{DocumentFilter, Held, Language, Library, LibraryError, LibraryView, Shelf};
+use super::{DocumentFilter, Held, Language, Library, LibraryError, LibraryView, Shelf, words_of_name};
 use crate::documents::chunk::Piece;
 use crate::search::analyzer::{AskedPair, Token};
 use crate::search::lexical::{MAX_QUERY_BYTES, Match, QueryTerm, query_terms};
@@ -124,12 +124,24 @@ impl Library {
         let titled = accepted.filter_map(|held| {
             let title = held.document.title.as_ref()?;
             let lower = title.to_lowercase();
-            parts
-                .clone()
-                .all(|part| lower.contains(part))
-                .then(|| (held.document.id.clone(), title.clone()))
+            let has_all = parts.clone().all(|part| lower.contains(part));
+            has_all.then(|| (held.document.id.clone(), title.clone()))
         });
         titled.collect()
+    }
+
+    /// Does what [`titled`](Self::titled) does for titles with the names of the files.
+    pub(crate) fn named(&self, part: &str, filter: &DocumentFilter) -> Vec<(String, String)> {
+        let shared = self.read();
+        let accepted = shared.documents.values().filter(|held| filter.accepts(held));
+        let named = accepted.filter_map(|held| {
+            let title = held.document.title.as_deref().unwrap_or_default();
+            let name = format!("{title} {}", words_of_name(&held.document.name));
+            name.to_lowercase()
+                .contains(part)
+                .then(|| (held.document.id.clone(), name))
+        });
+        named.collect()
     }
 
     /// Returns the terms of a text in a language, as the index spells them.

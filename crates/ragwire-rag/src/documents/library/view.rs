@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use super::{Library, LibraryError, Shelf};
+use super::{DocumentFilter, Library, LibraryError, Shelf};
 use crate::search::lexical::rarity;
 
 /// A library as one user finds it. Words, spellings and languages that only private documents of others have are
@@ -66,6 +66,14 @@ impl LibraryView<'_> {
     /// Returns who asks; `None` finds all documents.
     pub(crate) fn user(&self) -> Option<&str> {
         self.user
+    }
+
+    /// Returns the filter that selects all documents that the user finds.
+    pub(crate) fn visible(&self) -> DocumentFilter {
+        DocumentFilter {
+            user: self.user.map(str::to_owned),
+            ..DocumentFilter::default()
+        }
     }
 
     /// Returns the number of documents that the user finds.

@@ -298,14 +298,15 @@ fn count_words(text: &str, bits: impl Fn(&str) -> u32) -> [LanguageCount; Langua
     counts
 }
 
-/// Returns the one of `languages` that most words are of, of equal ones the first, which is English: listings and names
-/// contain words such as `in`, `die` and `de`.
+/// Returns the one of `languages` that most words are of, of equal ones the first. Of all languages that is English:
+/// listings and names contain words such as `in`, `die` and `de`. Of those of a library it is that of most passages:
+/// `was` and `in` are English and German.
 fn leading(counts: &[LanguageCount], languages: &[Language]) -> Option<LanguageCount> {
-    let counts = counts
+    let counted = languages
         .iter()
         .rev()
-        .filter(|count| languages.contains(&count.language));
-    counts.max_by(|a, b| a.score.total_cmp(&b.score)).copied()
+        .filter_map(|language| counts.iter().find(|count| count.language == *language));
+    counted.max_by(|a, b| a.score.total_cmp(&b.score)).copied()
 }
 
 /// Adds a run of characters as pairs of neighbours. A single character is one token.
@@ -387,6 +388,18 @@ mod tests {
             ["write", "write", "write", "take", "take", "matrix"]
         );
         assert_eq!(terms("wrote", Language::German), ["wrot"]);
+    }
+
+    #[test]
+    fn of_equal_languages_a_question_is_in_that_of_most_passages() {
+        let analyzer = Analyzer::default();
+        for known in [
+            [Language::German, Language::English],
+            [Language::English, Language::German],
+        ] {
+            let found = analyzer.language_of_question("was in artikel 5", || known.to_vec());
+            assert_eq!(found, Some(known[0]));
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::search::about::AboutDocument;
 use crate::search::beginnings::with_beginnings;
 use crate::search::index::other_vectors;
 use crate::search::meaning::{Zero, nearness};
+use crate::search::numbered::NumberedPart;
 use crate::search::relevance::{Known, by_relevance};
 use crate::search::retrieve::{Retrieve, RetrieveError, RetrieveRequest};
 use crate::search::store::{Filter, MAX_HITS, Search, Store};
@@ -432,7 +433,9 @@ impl SearchTools {
             // Two copies of a file are one answer.
             let mut texts = HashSet::new();
             hits.retain(|hit| texts.insert(hit.chunk.text.clone()));
-            if let Some(about) = AboutDocument::of(view, &query) {
+            if let Some(part) = NumberedPart::of(view, &query, &filter) {
+                hits = part.lead(view, &filter, hits)?;
+            } else if let Some(about) = AboutDocument::of(view, &query) {
                 hits = about.lead(view, &filter, hits)?;
             }
             hits.truncate(limit);
