@@ -129,7 +129,8 @@ fn labelled(paragraphs: &[&str]) -> String {
 
 /// Returns the first row of the table in the passage, if the quote does not begin with it.
 fn header<'a>(before: &'a str, rows: &[&str], block: usize) -> Option<&'a str> {
-    let cells = |row: &str| row.matches(CELL).count();
+    // The last cell may be empty.
+    let cells = |row: &str| format!("{row} ").matches(CELL).count();
     let wanted = rows.first().map(|row| cells(row))?;
     let above = before.lines().rev().filter(|_| block == 0);
     above
@@ -250,6 +251,13 @@ mod tests {
                 "Text.\nname | value\na | 1\n",
                 "| name | value |\n|---|---|\n| b | 2 [1] |",
                 "b | 2",
+            ),
+            // Cells may be empty.
+            (
+                "b | 2 | x",
+                "name | value | note\na | 1 |\n",
+                "| name | value | note |\n|---|---|---|\n| b | 2 | x [1] |",
+                "b | 2 | x",
             ),
             (
                 "name | value\na | 1",

@@ -6,6 +6,7 @@ pub(crate) mod analyzer;
 pub(crate) mod asked;
 pub(crate) mod asking;
 pub(crate) mod beginnings;
+pub(crate) mod bounds;
 pub(crate) mod compounds;
 pub(crate) mod entries;
 pub(crate) mod follow_up;

@@ -12,7 +12,7 @@ use crate::{Chunk, DocumentFilter, Hit, LibraryError};
 /// How many documents a question may name.
 const MAX_DOCUMENTS: usize = 3;
 /// How many passages with the number are searched for the one whose heading has it.
-const MAX_SEARCHED: usize = 200;
+const MAX_SEARCHED: usize = 1_000;
 /// How many passages of a part lead.
 const MAX_LEADING: usize = 3;
 /// The score of the part relative to the best hit: it is what is asked for, and nothing else is quoted.

@@ -8,7 +8,7 @@ use crate::search::lexicon::{
     COUNT_PHRASES, CURRENCIES, DURATION_PHRASES, FOR_NOTHING, NUMBERED_PARTS, PRICE_PHRASES,
     QUANTITY_PHRASES, TIME_UNITS, is_quantity,
 };
-use crate::search::lines::QUESTION_MARKS;
+use crate::search::lines::{CELL, QUESTION_MARKS};
 
 /// Number of words after a number that may name what it counts: `8 parallel attention layers, or
 /// heads`.
@@ -98,6 +98,11 @@ impl Quantity {
         if matches!(self, Self::Price) && is_for_nothing(sentence) {
             return COUNTING;
         }
+        if let Self::Count { stems, .. } = self
+            && is_counted_in_row(library, stems, sentence)
+        {
+            return COUNTING;
+        }
         let spaced = with_spaces_around_numbers(sentence);
         let words: Vec<&str> = spaced.split_whitespace().collect();
         let mut fit: f32 = 0.0;
@@ -130,6 +135,17 @@ impl Quantity {
         }
         fit
     }
+}
+
+/// Returns whether the row of a table counts what is asked for: `columns per table | 1,600`.
+fn is_counted_in_row(library: LibraryView<'_>, counted: &[String], row: &str) -> bool {
+    let Some((name, cells)) = row.split_once(CELL) else {
+        return false;
+    };
+    let mut values = cells
+        .split(CELL)
+        .filter_map(|cell| cell.split_whitespace().next());
+    values.any(is_number) && library.terms(name).iter().any(|stem| counted.contains(stem))
 }
 
 /// Puts a space between a number and a Chinese, Japanese or Korean character: `第3章` has the number 3.
@@ -248,6 +264,13 @@ mod tests {
             ("how much does it cost", "It costs $5.", COUNTING),
             ("what does a ticket cost", "It is 29 € a month.", COUNTING),
             ("how do I reduce the cost", "It is 29 € a month.", 0.0),
+            (
+                "how many heads can it have",
+                "heads per layer | 1,600 | see below",
+                COUNTING,
+            ),
+            ("how many heads can it have", "heads per layer | unlimited", 0.0),
+            ("how many heads can it have", "layers | 1,600", 1.0),
             ("how expensive is it", "The program costs nothing.", COUNTING),
             ("Was kostet der Kurs?", "Der Kurs ist kostenlos.", COUNTING),
             ("Was kostet der Kurs?", "Für 49 Euro im Monat.", COUNTING),

@@ -12,6 +12,7 @@ use std::time::Duration;
 use crate::models::{Embed, ModelError, Side};
 use crate::search::about::AboutDocument;
 use crate::search::beginnings::with_beginnings;
+use crate::search::bounds::with_bounds;
 use crate::search::index::other_vectors;
 use crate::search::meaning::{Zero, nearness};
 use crate::search::numbered::NumberedPart;
@@ -429,6 +430,7 @@ impl SearchTools {
             hits.extend(others.filter(|hit| !words.contains(&hit.chunk.id)));
             let view = library.seen_by(filter.user.as_deref());
             let hits = with_beginnings(view, &query, &filter, hits)?;
+            let hits = with_bounds(view, &query, &filter, hits)?;
             let mut hits = by_relevance(view, &query, hits, &known);
             // Two copies of a file are one answer.
             let mut texts = HashSet::new();

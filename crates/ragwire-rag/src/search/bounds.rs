@@ -1,0 +1,87 @@
+//! Passages about limits, for questions that do not say so: `how many columns can a table have`.
+
+use std::collections::HashSet;
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use crate::documents::LibraryView;
+use crate::search::analyzer::Language;
+use crate::{DocumentFilter, Hit, LibraryError};
+
+/// What a question for a limit begins with, or contains.
+const ASKS_HOW_MUCH: [&str; 8] = [
+    "how many",
+    "how long",
+    "how big",
+    "how large",
+    "how much",
+    "how high",
+    "how deep",
+    "number of",
+];
+/// What it contains besides.
+const ASKS_WHETHER: [&str; 9] = [
+    "allowed", "at most", "can", "could", "fit", "max", "maximum", "may", "possible",
+];
+/// What documents call it.
+const CALLED: &str = "maximum limit limits";
+/// How many passages are added.
+const ADDED: usize = 10;
+
+/// Adds passages about limits if a question asks for one.
+pub(crate) fn with_bounds(
+    library: LibraryView<'_>,
+    query: &str,
+    filter: &DocumentFilter,
+    mut hits: Vec<Hit>,
+) -> Result<Vec<Hit>, LibraryError> {
+    if !asks_for_bound(query) || library.language_of_question(query) != Language::English {
+        return Ok(hits);
+    }
+    let found = library.search_in(&format!("{query} {CALLED}"), ADDED, filter)?;
+    let least = hits.iter().map(|hit| hit.score).fold(f32::INFINITY, f32::min);
+    let known: HashSet<String> = hits.iter().map(|hit| hit.chunk.id.clone()).collect();
+    let new = found.into_iter().filter(|hit| !known.contains(&hit.chunk.id));
+    hits.extend(new.map(|hit| Hit::new(hit.chunk, least)));
+    Ok(hits)
+}
+
+fn asks_for_bound(question: &str) -> bool {
+    let lower = question.to_lowercase();
+    let has = |phrase: &&str| {
+        if phrase.contains(' ') {
+            lower.contains(*phrase)
+        } else {
+            lower.unicode_words().any(|word| word == *phrase)
+        }
+    };
+    ASKS_HOW_MUCH.iter().any(has) && ASKS_WHETHER.iter().any(has)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Library, LibraryLimits, ParseLimits, parse};
+
+    #[test]
+    fn a_question_for_a_limit_finds_what_is_called_one() {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        let nests = "A nest has eggs, and a nest has twigs.\n\n".repeat(60);
+        let limits = "# Limits\n\nItem | Upper limit\neggs per nest | 12\n";
+        for (name, text) in [("a.md", nests.as_str()), ("b.md", limits)] {
+            let parsed = parse(name, text.as_bytes(), &ParseLimits::default()).unwrap();
+            library.add(name, &parsed).unwrap();
+        }
+        let added = |query: &str| -> Vec<String> {
+            let first = library.search("twigs", 1).unwrap();
+            let hits = with_bounds(library.all(), query, &library.all().visible(), first).unwrap();
+            hits.into_iter()
+                .skip(1)
+                .map(|hit| hit.chunk.document_name)
+                .collect()
+        };
+        assert!(added("how many eggs can a nest have").contains(&"b.md".to_owned()));
+        assert_eq!(added("how many eggs are in a nest"), Vec::<String>::new());
+        assert_eq!(added("can a nest have eggs"), Vec::<String>::new());
+    }
+}
