@@ -26,18 +26,30 @@ const ASKS_WHEN: [&str; 19] = [
     "da quando",
 ];
 
+/// Those of them that ask for a date. A version is one only if nothing else is known.
+const ASKS_FOR_DATE: [&str; 6] = [
+    "when was",
+    "when were",
+    "when did",
+    "how long ago",
+    "seit wann",
+    "wann wurde",
+];
+
 /// Returns the innermost heading of a hit with a version or a year, if a question asks for one that the quote lacks.
 pub(super) fn dated<'a>(question: &str, hit: &'a Hit, quote: &str) -> Option<&'a str> {
     let question = question.to_lowercase();
-    if !ASKS_WHEN.iter().any(|asks| question.contains(asks)) || is_dated(quote) {
+    let asks = |phrases: &[&str]| phrases.iter().any(|phrase| question.contains(phrase));
+    if !asks(&ASKS_WHEN) || has_year(quote) {
         return None;
     }
-    let headings = hit.chunk.heading.as_deref()?;
-    headings.rsplit(" > ").find(|heading| is_dated(heading))
-}
-
-fn is_dated(text: &str) -> bool {
-    has_version(text) || has_year(text)
+    let mut headings = hit.chunk.heading.as_deref()?.rsplit(" > ");
+    let of_year = headings.clone().find(|heading| has_year(heading));
+    of_year.filter(|_| asks(&ASKS_FOR_DATE)).or_else(|| {
+        headings
+            .find(|heading| has_version(heading) || has_year(heading))
+            .filter(|_| !has_version(quote))
+    })
 }
 
 #[cfg(test)]
@@ -64,6 +76,8 @@ mod tests {
                 None,
             ),
             ("when was it removed", "It was removed in May 2021.", None),
+            ("when was 0.28.0 released", "Version 0.28.0 removes it.", release),
+            ("which version removes it", "Version 0.28.0 removes it.", None),
             ("what has been removed", "The option has been removed.", None),
         ] {
             assert_eq!(dated(question, &hit, quote), wanted, "{question}");

@@ -25,6 +25,7 @@ const ASKS_WHETHER: [&str; 9] = [
 ];
 /// What documents call it.
 const CALLED: &str = "maximum limit limits";
+const STEMS: [&str; 2] = ["limit", "maximum"];
 /// How many passages are added.
 const ADDED: usize = 10;
 
@@ -46,7 +47,13 @@ pub(crate) fn with_bounds(
     Ok(hits)
 }
 
-fn asks_for_bound(question: &str) -> bool {
+/// Returns whether words of a document say that it is about a limit, by their stems.
+pub(crate) fn names_bound<'a>(mut stems: impl Iterator<Item = &'a String>) -> bool {
+    stems.any(|stem| STEMS.contains(&stem.as_str()))
+}
+
+/// Returns whether a question asks how many or how much of something is possible.
+pub(crate) fn asks_for_bound(question: &str) -> bool {
     let lower = question.to_lowercase();
     let has = |phrase: &&str| {
         if phrase.contains(' ') {

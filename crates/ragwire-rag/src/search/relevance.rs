@@ -10,6 +10,7 @@ use crate::documents::{phrases, sentences};
 use crate::search::analyzer::{Language, is_paired};
 use crate::search::asked::Asked;
 use crate::search::beginnings::{begin_sections, title_of};
+use crate::search::bounds::{asks_for_bound, names_bound};
 use crate::search::entries::{Part, entries, is_continued};
 use crate::search::lines::{LineKind, QUESTION_MARKS, guess_line_kinds, is_title, names_option};
 use crate::search::secondary::Secondary;
@@ -47,6 +48,8 @@ const SAME_DOCUMENT_SHARE: f32 = 0.3;
 /// 0.73 instead of 0.68 (`scripts/evaluate-annotated`). Larger shares gain no more than 0.01, and a question about something
 /// else loses by them.
 const TOPIC_SHARE: f32 = 0.45;
+/// A passage about limits, if a question asks for one.
+const BOUND_SHARE: f32 = 0.3;
 const OTHER_LANGUAGE_COST: f32 = 0.5;
 const FRAGMENTS_COST: f32 = 0.15;
 /// A passage of a list of changes or of tests.
@@ -111,6 +114,7 @@ pub(crate) fn by_relevance(library: LibraryView<'_>, query: &str, hits: Vec<Hit>
     let lower = query.to_lowercase();
     let language = library.language_of_question(&library.well_spelled(query));
     let asked = Asked::of(library, query, language);
+    let is_bound = asks_for_bound(query) && language == Language::English;
     let asked_in_characters = query.chars().any(is_paired);
     let mut passages: Vec<Passage> = hits.iter().map(|hit| Passage::read(library, hit)).collect();
     if asked.is_definition() {
@@ -145,6 +149,9 @@ pub(crate) fn by_relevance(library: LibraryView<'_>, query: &str, hits: Vec<Hit>
             + RUN_SHARE * passage.run(&terms)
             - QUESTIONS_COST * questions_share(text)
             - FRAGMENTS_COST * fragments(text);
+        if is_bound {
+            relevance += BOUND_SHARE * passage.bound();
+        }
         if passage.language != language || in_characters(text) != asked_in_characters {
             relevance -= OTHER_LANGUAGE_COST;
         }
@@ -250,6 +257,17 @@ impl<'a> Passage<'a> {
             order,
             heading: headings.rsplit(" > ").next().unwrap_or_default(),
             is_named: false,
+        }
+    }
+
+    /// Returns 1 if a heading or the name says that it is about limits, and half of it if only the text does.
+    fn bound(&self) -> f32 {
+        if names_bound(self.headings.iter().chain(&self.name)) {
+            1.0
+        } else if self.sentences.iter().any(|(_, stems)| names_bound(stems.iter())) {
+            0.5
+        } else {
+            0.0
         }
     }
 
@@ -402,6 +420,20 @@ mod tests {
         let hits = ordered(files, query);
         assert!(hits.is_sorted_by(|a, b| a.score >= b.score) && hits.iter().all(|hit| hit.score > 0.0));
         hits[0].chunk.document_name.clone()
+    }
+
+    #[test]
+    fn a_passage_about_limits_leads_if_a_question_asks_for_one() {
+        let files = [
+            ("a.md", "# Birds\n\nA nest of owls has 12 eggs or fewer.\n"),
+            (
+                "b.md",
+                "# Limits\n\nA nest of owls has 12 eggs or fewer, it says.\n",
+            ),
+        ];
+        let first = |question: &str| ordered(&files, question)[0].chunk.document_name.clone();
+        assert_eq!(first("how many eggs can a nest have"), "b.md");
+        assert_eq!(first("how many eggs does a nest have"), "a.md");
     }
 
     #[test]
