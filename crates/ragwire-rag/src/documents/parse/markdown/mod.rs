@@ -153,11 +153,11 @@ impl Reader {
                 }
             }
             TagEnd::HtmlBlock => {
-                let inner = html::parse(&self.open, limits)?;
+                // Its headings are those of the page: `<h1 align="center">`.
+                let blocks = std::mem::replace(&mut self.blocks, Blocks::new(limits));
+                let (blocks, _) = html::read(&self.open, blocks, limits)?;
+                self.blocks = blocks;
                 self.open.clear();
-                for block in inner.blocks {
-                    self.blocks.push(block.kind, None, &block.text)?;
-                }
             }
             TagEnd::TableHead | TagEnd::TableRow => {
                 self.blocks.row(None, &self.open, tag == TagEnd::TableHead)?;
@@ -221,6 +221,23 @@ mod tests {
                 ("Guide one > Install", "fn a() {}\n\nfn b() {}"),
                 ("Guide one > Install", "From html."),
                 ("Guide one > Setext", "Quoted."),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_heading_may_be_html() {
+        let text = "<h1 align=\"center\">Birds</h1>\n\nOf the garden.\n\n## Nests\n\n<div class=\"bad\">\n<h3>Bad</h3>\n\n\
+                    ```\na\n```\n\n</div>\n\n<div>\n<h3>Good</h3>\n\nHigh.\n\n</div>\n\n## Eggs\n\nBlue.\n";
+        let parsed = parse(text, &ParseLimits::default()).unwrap();
+        assert_eq!(parsed.title.as_deref(), Some("Birds"));
+        check_blocks(
+            &parsed,
+            &[
+                ("Birds", "Of the garden."),
+                ("Birds > Nests > Bad", "a"),
+                ("Birds > Nests > Good", "High."),
+                ("Birds > Eggs", "Blue."),
             ],
         );
     }

@@ -172,10 +172,13 @@ pub(super) fn text_fence(line: &str) -> Option<TextFence<'_>> {
     TEXT.contains(&name).then_some(TextFence { fence, title })
 }
 
-/// Returns the name of the tab that a fence is shown in: ```` ```yaml tab="File" ````.
+/// Returns the name of the tab that a fence is shown in: ```` ```yaml tab="File" ````, ```` ```sh [npm] ````.
 pub(super) fn tab_of_fence(line: &str) -> Option<&str> {
-    let (_, rest) = line.split_once(" tab=\"")?;
-    rest.split_once('"').map(|(tab, _)| tab)
+    if let Some((_, rest)) = line.split_once(" tab=\"") {
+        return rest.split_once('"').map(|(tab, _)| tab);
+    }
+    let (_, name) = line.trim_end().strip_suffix(']')?.split_once(" [")?;
+    (!name.is_empty() && !name.contains(['[', ']', '`'])).then_some(name)
 }
 
 /// Returns whether a line is an option of the directive before it: `:class: tip`.

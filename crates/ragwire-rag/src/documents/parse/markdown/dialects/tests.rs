@@ -94,6 +94,10 @@ fn containers_and_callouts_are_text() {
             "```yaml tab=\"File\"\na: 1\n```",
             "File\n\n```yaml tab=\"File\"\na: 1\n```",
         ),
+        (
+            "```sh [npm]\nnpm i\n```\n```sh [a][0]\nb\n```",
+            "npm\n\n```sh [npm]\nnpm i\n```\n```sh [a][0]\nb\n```",
+        ),
         ("[TOC]\nText\n[[_toc_]]\n--8<-- \"a.md\"", "Text"),
         (
             "import Tabs from '@theme/Tabs';\nimport is a word.",
