@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crate::Chunk;
-use crate::search::lines::{CELL, COLONS, LineKind, line_kinds};
+use crate::search::lines::{COLONS, LineKind, cells, line_kinds};
 
 /// The longest line that is the item of a list after a lead-in, in bytes.
 const MAX_ITEM_BYTES: usize = 300;
@@ -129,8 +129,6 @@ fn labelled(paragraphs: &[&str]) -> String {
 
 /// Returns the first row of the table in the passage, if the quote does not begin with it.
 fn header<'a>(before: &'a str, rows: &[&str], block: usize) -> Option<&'a str> {
-    // The last cell may be empty.
-    let cells = |row: &str| format!("{row} ").matches(CELL).count();
     let wanted = rows.first().map(|row| cells(row))?;
     let above = before.lines().rev().filter(|_| block == 0);
     above
@@ -146,7 +144,7 @@ fn table(rows: &[&str], header: Option<&str>, mark: &str) -> (String, String) {
         (header, rows) => (header.unwrap_or_default(), rows),
     };
     let last = rows.last().copied().unwrap_or_default();
-    let columns = header.split(CELL).count();
+    let columns = cells(header);
     let mut text = format!(
         "| {} |\n|{}",
         without_numbers(header.trim()),
@@ -255,7 +253,7 @@ mod tests {
             // Cells may be empty.
             (
                 "b | 2 | x",
-                "name | value | note\na | 1 |\n",
+                "name | value | note\na | |\na | 1 |\n",
                 "| name | value | note |\n|---|---|---|\n| b | 2 | x [1] |",
                 "b | 2 | x",
             ),

@@ -155,14 +155,13 @@ impl<'a> Chunker<'a> {
         self.term = block.term.as_deref().filter(|_| !is_term(block));
         self.columns = block.columns.as_deref();
         match block.kind {
+            // A row is not cut.
+            BlockKind::Prose if block.columns.is_some() && block.text.len() <= MAX_SENTENCE_BYTES => {
+                self.sentence(between, &block.text);
+            }
             BlockKind::Prose => {
                 for sentence in sentences(&block.text) {
-                    self.add(between, sentence);
-                    self.last = if sentence.len() <= MAX_OVERLAP_BYTES {
-                        sentence
-                    } else {
-                        ""
-                    };
+                    self.sentence(between, sentence);
                     between = " ";
                 }
             }
@@ -182,6 +181,16 @@ impl<'a> Chunker<'a> {
                 self.last = "";
             }
         }
+    }
+
+    /// Adds a sentence, which may be repeated at the start of the next chunk.
+    fn sentence(&mut self, between: &str, sentence: &'a str) {
+        self.add(between, sentence);
+        self.last = if sentence.len() <= MAX_OVERLAP_BYTES {
+            sentence
+        } else {
+            ""
+        };
     }
 
     fn add(&mut self, between: &str, sentence: &str) {
@@ -359,6 +368,25 @@ mod tests {
             let start = format!("Bird | Food\n{last}");
             assert!(pair[1].text.starts_with(&start), "{pair:#?}");
             assert_eq!(pair[1].repeated, Some(start.len() as u32));
+        }
+    }
+
+    #[test]
+    fn a_row_of_sentences_is_not_cut() {
+        let cell = "It sings in the garden. It is quiet at night. ".repeat(5);
+        let rows: String = (0..12)
+            .map(|row| format!("| Bird {row}. | {cell} | {cell} |\n"))
+            .collect();
+        let pieces = cut("a.md", &format!("| Bird | Day | Night |\n|---|---|---|\n{rows}"));
+        assert!(pieces.len() > 2);
+        for piece in &pieces {
+            for row in piece.text.lines().skip(1) {
+                assert!(
+                    row.starts_with("Bird ") && row.matches(" | ").count() == 2,
+                    "{row}"
+                );
+            }
+            assert!(piece.text.starts_with("Bird | Day | Night\n"), "{piece:?}");
         }
     }
 

@@ -9,6 +9,16 @@ use crate::search::analyzer::is_paired;
 
 /// The separator between two cells of a row.
 pub(crate) const CELL: &str = " | ";
+
+/// Returns how many cells a row has. A cell may be empty: `Skill | | |` has four.
+pub(crate) fn cells(row: &str) -> usize {
+    let ends_cell = |(at, _): &(usize, &str)| {
+        let after = &row[at + 1..];
+        row[..*at].ends_with(' ') && (after.is_empty() || after.starts_with(' '))
+    };
+    1 + row.match_indices('|').filter(ends_cell).count()
+}
+
 /// How a line of code or of a terminal begins.
 const CODE_STARTS: [&str; 12] = [
     "$ ", "# ", ">>>", "//", "/*", "#[", "#!", "{", "}", ")", "import ", "@",
@@ -173,6 +183,19 @@ pub(crate) fn is_title(line: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cells_may_be_empty() {
+        for (row, count) in [
+            ("a | b", 2),
+            ("Skill | | |", 4),
+            ("a | b |", 3),
+            ("a || b", 1),
+            ("", 1),
+        ] {
+            assert_eq!(cells(row), count, "{row}");
+        }
+    }
 
     #[test]
     fn lines_are_told_apart() {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::{MAX_QUOTES, Quoted};
 use crate::documents::sentences;
 use crate::search::entries::is_continued;
-use crate::search::lines::QUESTION_MARKS;
+use crate::search::lines::{CELL, QUESTION_MARKS};
 use crate::{Chunk, Hit};
 
 /// A further quote must be worth at least this share of the first one. With 0.75, and a `CLEAR_LEAD` of
@@ -19,6 +19,7 @@ const MIN_SHARE_OF_DEFINITION: f32 = 0.9;
 const MAX_LIKENESS: f32 = 0.7;
 /// A sentence of so many bytes is quoted once. Passages begin with the end of the one before, and documents repeat others.
 const REPEATED_BYTES: usize = 40;
+const REPEATED_ROW_BYTES: usize = 120;
 
 /// A possible quote.
 #[derive(Debug)]
@@ -82,22 +83,28 @@ pub(super) fn without_repetition(candidates: Vec<Candidate>, hits: &[Hit]) -> Ve
 /// Returns the length of a quote without the first sentence that was said and what follows it, or 0 if nothing is left
 /// but what leads in.
 fn before_repetition(quote: &str, said: &HashSet<&str>) -> usize {
-    let repeated = whole_sentences(quote).find(|sentence| said.contains(sentence));
-    let Some(at) = repeated.and_then(|sentence| quote.find(sentence)) else {
+    let repeated = whole_sentences(quote).filter(|sentence| said.contains(sentence));
+    let Some(at) = repeated.filter_map(|sentence| quote.find(sentence)).min() else {
         return quote.len();
     };
     let new = quote[..at].trim_end();
     if new.ends_with([':', '：']) { 0 } else { new.len() }
 }
 
-/// Returns the sentences of a text that are long enough to be known again. Rows and listings may repeat their lines.
+/// Returns the sentences and rows of a text that are long enough to be known again. Listings may repeat their lines, and
+/// tables the names of their columns.
 fn whole_sentences(text: &str) -> impl Iterator<Item = &str> {
+    let rows = text
+        .lines()
+        .filter(|line| line.contains(CELL) && line.len() >= REPEATED_ROW_BYTES);
     let ends =
         |sentence: &&str| sentence.ends_with(['.', '!', '。', '！']) || sentence.ends_with(QUESTION_MARKS);
-    let sentences = text.lines().flat_map(sentences).map(str::trim);
-    sentences
+    let lines = text.lines().filter(|line| !line.contains(CELL));
+    let sentences = lines.flat_map(sentences).map(str::trim);
+    let sentences = sentences
         .filter(|sentence| sentence.len() >= REPEATED_BYTES)
-        .filter(ends)
+        .filter(ends);
+    sentences.chain(rows)
 }
 
 /// Keeps only the beginnings of entries of the option that is asked about, if there are any: entries of other options
@@ -164,6 +171,20 @@ mod tests {
             quotes(&[(0, &first), (1, &second), (2, shared)]),
             [first.as_str()]
         );
+        // So is a row, and not the names of columns.
+        let row = format!("robin | {} | 3", "sings in the garden, ".repeat(6));
+        let tables: Vec<Hit> = [
+            format!("name | song | eggs\n{row}"),
+            format!("name | song | eggs\n{row}\nowl | none | 2"),
+        ]
+        .iter()
+        .enumerate()
+        .map(|(at, text)| Hit::new(Chunk::new("d", "d.md", at as u32, text), 1.0))
+        .collect();
+        let whole = |hit: usize| candidate(hit, &tables, &tables[hit].chunk.text.clone());
+        let quoted = without_repetition(vec![whole(0), whole(1)], &tables);
+        let lengths: Vec<usize> = quoted.iter().map(|one| one.range.len()).collect();
+        assert_eq!(lengths, [tables[0].chunk.text.len(), "name | song | eggs".len()]);
         // Another one follows.
         let last = "Then they are quiet.";
         assert_eq!(quotes(&[(0, &first), (2, last)]), [&first, last]);
