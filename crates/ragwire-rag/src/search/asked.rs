@@ -301,8 +301,11 @@ impl Asked {
         }
         let mut after = words[subject.len()..].iter();
         let verb = after.find(|word| !is_generic(word));
-        // `The VACUUM settings are many` has a plural there.
-        verb.is_some_and(|verb| is_action(verb)) && !after.next().is_some_and(|next| is_copula(next))
+        // With an article, a noun may follow the verb: `The command VACUUM frees pages`.
+        let next = after.next().copied();
+        let has_article =
+            clause.unicode_words().next().is_some_and(is_article) && !next.is_some_and(is_copula);
+        verb.is_some_and(|verb| is_action(verb, next.filter(|_| !has_article)))
     }
 
     /// Returns whether a text has all words of what the question asks about.
@@ -511,6 +514,17 @@ mod tests {
             ),
             ("what does VACUUM do", "VACUUM (but not INTO) fails.", true),
             ("what does VACUUM do", "The VACUUM settings are many.", false),
+            ("what does VACUUM do", "VACUUM hooks run scripts.", false),
+            (
+                "what does VACUUM do",
+                "VACUUM options for all tables follow.",
+                false,
+            ),
+            (
+                "what does the VACUUM command do",
+                "The VACUUM command rebuilds it.",
+                true,
+            ),
             ("what does VACUUM do", "After VACUUM always close it.", false),
             ("what does VACUUM do", "By default, VACUUM frees pages.", false),
             ("what does VACUUM do", "The command VACUUM frees pages.", true),

@@ -27,7 +27,7 @@ pub(crate) fn with_beginnings(
 ) -> Result<Vec<Hit>, LibraryError> {
     let language = library.language_of_question(&library.well_spelled(query));
     let asked = Asked::of(library, query, language);
-    if !asked.is_definition() {
+    if hits.is_empty() || !asked.is_definition() {
         return Ok(hits);
     }
     let mut first = of_documents(library, &asked, language, filter, &hits)?;

@@ -9,7 +9,7 @@ use crate::search::analyzer::Language;
 use crate::{DocumentFilter, Hit, LibraryError};
 
 /// What a question for a limit begins with, or contains.
-const ASKS_HOW_MUCH: [&str; 8] = [
+const ASKS_HOW_MUCH: [&str; 7] = [
     "how many",
     "how long",
     "how big",
@@ -17,12 +17,12 @@ const ASKS_HOW_MUCH: [&str; 8] = [
     "how much",
     "how high",
     "how deep",
-    "number of",
 ];
 /// What it contains besides.
-const ASKS_WHETHER: [&str; 9] = [
-    "allowed", "at most", "can", "could", "fit", "max", "maximum", "may", "possible",
-];
+const ASKS_WHETHER: [&str; 4] = ["can", "could", "fit", "may"];
+/// What asks for a limit with those, or with a number or a size.
+const ASKS_FOR_MOST: [&str; 5] = ["allowed", "at most", "max", "maximum", "possible"];
+const MEASURES: [&str; 4] = ["length of", "number of", "size", "size of"];
 /// What documents call it.
 const CALLED: &str = "maximum limit limits";
 const STEMS: [&str; 2] = ["limit", "maximum"];
@@ -36,7 +36,7 @@ pub(crate) fn with_bounds(
     filter: &DocumentFilter,
     mut hits: Vec<Hit>,
 ) -> Result<Vec<Hit>, LibraryError> {
-    if !asks_for_bound(query) || library.language_of_question(query) != Language::English {
+    if hits.is_empty() || !asks_for_bound(query) || library.language_of_question(query) != Language::English {
         return Ok(hits);
     }
     let found = library.search_in(&format!("{query} {CALLED}"), ADDED, filter)?;
@@ -62,7 +62,10 @@ pub(crate) fn asks_for_bound(question: &str) -> bool {
             lower.unicode_words().any(|word| word == *phrase)
         }
     };
-    ASKS_HOW_MUCH.iter().any(has) && ASKS_WHETHER.iter().any(has)
+    let asks_how_much = ASKS_HOW_MUCH.iter().any(has);
+    let asks_for_most = ASKS_FOR_MOST.iter().any(has);
+    (asks_how_much && (asks_for_most || ASKS_WHETHER.iter().any(has)))
+        || (asks_for_most && MEASURES.iter().any(has))
 }
 
 #[cfg(test)]
@@ -90,5 +93,17 @@ mod tests {
         assert!(added("how many eggs can a nest have").contains(&"b.md".to_owned()));
         assert_eq!(added("how many eggs are in a nest"), Vec::<String>::new());
         assert_eq!(added("can a nest have eggs"), Vec::<String>::new());
+        assert_eq!(
+            added("how can i change the number of eggs in a nest"),
+            Vec::<String>::new()
+        );
+        assert!(added("maximum number of eggs in a nest").contains(&"b.md".to_owned()));
+        // Nothing is scored by hits that do not exist.
+        let query = "how many eggs can a nest have";
+        assert!(
+            with_bounds(library.all(), query, &library.all().visible(), Vec::new())
+                .unwrap()
+                .is_empty()
+        );
     }
 }

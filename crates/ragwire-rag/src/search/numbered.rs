@@ -1,7 +1,7 @@
 //! Questions for a numbered part of a document: `§ 433 BGB`, `what does article 17 of the GDPR say`, `section 4.2`. The
 //! number is in many passages that refer to the part, and only its heading says where it is.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -11,6 +11,8 @@ use crate::{Chunk, DocumentFilter, Hit, LibraryError};
 
 /// How many documents a question may name.
 const MAX_DOCUMENTS: usize = 3;
+/// How many words of a question may name a document.
+const MAX_WORDS: usize = 8;
 /// How many passages with the number are searched for the one whose heading has it.
 const MAX_SEARCHED: usize = 1_000;
 /// How many passages of a part lead.
@@ -63,6 +65,18 @@ const KINDS: [(Kind, &[&str]); 6] = [
     (Kind::Clause, &["clause", "klausel", "cláusula", "clausola"]),
 ];
 
+/// What the parts of a part are called, in lower case: `§ 433 Abs. 1`.
+const SUBPARTS: [&str; 8] = [
+    "abs",
+    "absatz",
+    "nr",
+    "nummer",
+    "para",
+    "satz",
+    "sentence",
+    "subsection",
+];
+
 /// Those that laws mostly consist of come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
@@ -78,6 +92,8 @@ enum Kind {
 #[derive(Debug)]
 pub(crate) struct NumberedPart {
     label: Label,
+    /// What the question calls the part.
+    word: Option<String>,
     /// The documents that the question names. Empty if it names none.
     documents: Vec<String>,
     /// Whether the question asks for the part as a whole.
@@ -94,7 +110,11 @@ struct Label {
 impl NumberedPart {
     /// Returns the part that a question asks for, in a document that `filter` selects.
     pub(crate) fn of(library: LibraryView<'_>, question: &str, filter: &DocumentFilter) -> Option<Self> {
-        let (label, rest) = Label::in_question(question)?;
+        let (label, word, rest) = Label::in_question(question)?;
+        // Without `section`, only the short name of a document makes a number the number of a part: `bgb 433`.
+        if label.kind.is_none() && rest.split_whitespace().count() != 1 {
+            return None;
+        }
         let terms = question_terms(library, &rest).into_iter();
         let stems: Vec<Vec<String>> = terms
             .filter(|term| !term.is_question_word)
@@ -102,13 +122,13 @@ impl NumberedPart {
             .collect();
         let (named, documents) = named_documents(library, &stems, filter);
         let is_all = named == stems.len();
-        // Without `section`, only the short name of a document makes a number the number of a part: `bgb 433`.
         let has_short_name = || {
             is_all && !documents.is_empty() && documents.iter().all(|id| is_short_name(library, id, &rest))
         };
         let is_sure = documents.len() <= MAX_DOCUMENTS && (label.kind.is_some() || has_short_name());
         is_sure.then_some(Self {
             label,
+            word,
             documents,
             is_all,
         })
@@ -116,7 +136,17 @@ impl NumberedPart {
 
     /// Returns whether the question asks for a part as a whole, and a passage begins with it.
     pub(crate) fn is(&self, chunk: &Chunk) -> bool {
-        self.is_all && self.heading_of(chunk).is_some()
+        self.is_all && self.is_of_part(chunk)
+    }
+
+    /// Returns whether hits begin with the part.
+    pub(crate) fn leads(&self, hits: &[Hit]) -> bool {
+        hits.first().is_some_and(|hit| self.is_of_part(&hit.chunk))
+    }
+
+    fn is_of_part(&self, chunk: &Chunk) -> bool {
+        let is_named = self.documents.is_empty() || self.documents.contains(&chunk.document_id);
+        is_named && self.heading_of(chunk).is_some()
     }
 
     /// Returns the label of a passage's heading if it is that of the part.
@@ -141,7 +171,12 @@ impl NumberedPart {
         if !self.documents.is_empty() {
             of_documents.documents.clone_from(&self.documents);
         }
-        let mut found = library.search_in(&self.label.number, MAX_SEARCHED, &of_documents)?;
+        // A letter may be a stop word.
+        let query = match &self.word {
+            Some(word) if self.label.number.len() == 1 => format!("{word} {}", self.label.number),
+            Some(_) | None => self.label.number.clone(),
+        };
+        let mut found = library.search_in(&query, MAX_SEARCHED, &of_documents)?;
         found.retain(|hit| self.heading_of(&hit.chunk).is_some());
         // Without a name, the document of the best hit is meant, otherwise that of the best passage with the number.
         let meant = hits.iter().chain(&found).map(|hit| &hit.chunk.document_id);
@@ -150,13 +185,11 @@ impl NumberedPart {
             return Ok(hits);
         };
         found.retain(|hit| hit.chunk.document_id == meant);
-        // `bgb 17` is § 17, even if there is a chapter 17.
-        let kinds = found
-            .iter()
-            .filter_map(|hit| self.heading_of(&hit.chunk))
-            .map(|label| label.kind);
-        let smallest = kinds.min();
-        found.retain(|hit| self.heading_of(&hit.chunk).map(|label| label.kind) == smallest);
+        // `bgb 17` is § 17, even if there is a chapter 17, and section 3 is not step 3.
+        let kind_of = |hit: &Hit| self.heading_of(&hit.chunk).and_then(|label| label.kind);
+        let order = |hit: &Hit| kind_of(hit).map_or((true, None), |kind| (false, Some(kind)));
+        let best_kind = found.iter().map(order).min();
+        found.retain(|hit| Some(order(hit)) == best_kind);
         found.sort_by_key(|hit| hit.chunk.ordinal);
         found.truncate(MAX_LEADING);
         let best = hits.first().map_or(1.0, |hit| hit.score);
@@ -191,14 +224,17 @@ fn named_documents(
     filter: &DocumentFilter,
 ) -> (usize, Vec<String>) {
     let mut named: HashMap<String, usize> = HashMap::new();
-    for stems in words {
+    for stems in words.iter().take(MAX_WORDS) {
+        let mut with_word: HashSet<String> = HashSet::new();
         for stem in stems {
             for (id, name) in library.named(stem, filter) {
-                let terms = library.terms_in(&name, library.language_of(&name));
-                if terms.contains(stem) {
-                    *named.entry(id).or_default() += 1;
+                if library.terms_in(&name, library.language_of(&name)).contains(stem) {
+                    with_word.insert(id);
                 }
             }
+        }
+        for id in with_word {
+            *named.entry(id).or_default() += 1;
         }
     }
     let most = named.values().copied().max().unwrap_or_default();
@@ -208,15 +244,20 @@ fn named_documents(
 }
 
 impl Label {
-    /// Returns the only number of a question that may be that of a part, and the question without it.
-    fn in_question(question: &str) -> Option<(Self, String)> {
+    /// Returns the only number of a question that may be that of a part, what it is called, and the question without both.
+    fn in_question(question: &str) -> Option<(Self, Option<String>, String)> {
         let spaced = question.replace('§', " § ");
         let words: Vec<&str> = spaced
             .split_whitespace()
             .map(bare)
             .filter(|word| !word.is_empty())
             .collect();
-        let kind_before = |at: usize| at.checked_sub(1).and_then(|before| kind(words[before]));
+        // `the state of the art 2024` has no article.
+        let is_art = |at: usize| words[at].eq_ignore_ascii_case("art") && at > 0 && words[at - 1] == "the";
+        let kind_before = |at: usize| {
+            let before = at.checked_sub(1).filter(|before| !is_art(*before))?;
+            kind(words[before])
+        };
         let is_number = |at: &usize| number(words[*at], kind_before(*at)).is_some();
         let numbers: Vec<usize> = (0..words.len()).filter(is_number).collect();
         let with_kind = numbers.iter().copied().find(|at| kind_before(*at).is_some());
@@ -227,10 +268,18 @@ impl Label {
         };
         let kind = kind_before(at);
         let number = number(words[at], kind)?;
-        let left_out = |index: usize| index == at || (kind.is_some() && index + 1 == at);
+        let is_subpart = |index: usize| SUBPARTS.contains(&words[index].to_lowercase().as_str());
+        let left_out = |index: usize| {
+            let is_of_subpart = is_subpart(index) || (index > 0 && is_subpart(index - 1));
+            index == at || (kind.is_some() && (index + 1 == at || is_of_subpart))
+        };
+        let word = at
+            .checked_sub(1)
+            .filter(|_| kind.is_some())
+            .map(|before| words[before].to_owned());
         let rest = words.iter().enumerate().filter(|(index, _)| !left_out(*index));
         let rest: Vec<&str> = rest.map(|(_, word)| *word).collect();
-        Some((Self { kind, number }, rest.join(" ")))
+        Some((Self { kind, number }, word, rest.join(" ")))
     }
 
     /// Returns the label that a heading begins with: `§ 433 Sale`, `Article 17`, `4.2. Birds`.
@@ -257,12 +306,13 @@ fn kind(word: &str) -> Option<Kind> {
     of_word.map(|(kind, _)| *kind)
 }
 
-/// Returns a word in lower case if it is the number of a part: `433`, `573c`, `4.2`, and after its kind one letter.
+/// Returns a word in lower case if it is the number of a part: `433`, `573c`, `4.2`, and of an appendix one letter.
 fn number(word: &str, kind: Option<Kind>) -> Option<String> {
     let lower = word.to_lowercase();
     let mut letters = lower.chars();
-    let is_letter =
-        kind.is_some() && letters.next().is_some_and(|c| c.is_ascii_lowercase()) && letters.next().is_none();
+    let is_letter = kind == Some(Kind::Appendix)
+        && letters.next().is_some_and(|c| c.is_ascii_lowercase())
+        && letters.next().is_none();
     let digits = lower
         .strip_suffix(|c: char| c.is_ascii_lowercase())
         .unwrap_or(&lower);
@@ -293,10 +343,16 @@ mod tests {
             ),
             ("section 4.2.", Some((label(Some(Kind::Section), "4.2"), ""))),
             ("appendix B", Some((label(Some(Kind::Appendix), "b"), ""))),
+            (
+                "§ 433 Abs. 1 BGB",
+                Some((label(Some(Kind::Section), "433"), "BGB")),
+            ),
+            ("what is the article I uploaded about", None),
+            ("the state of the art in 2024 and 2025", None),
             ("2 of 3 birds", None),
             ("which birds", None),
         ] {
-            let found = Label::in_question(question);
+            let found = Label::in_question(question).map(|(label, _, rest)| (label, rest));
             let wanted = wanted.map(|(label, rest)| (label, rest.to_owned()));
             assert_eq!(found, wanted, "{question}");
         }
@@ -308,7 +364,7 @@ mod tests {
         let refers = "The 17 birds of Article 17 and § 17 count. ".repeat(3);
         let law = format!(
             "# Bird Law (BIL)\n\n## § 1 Scope\n\n{refers}\n\n## Chapter 17\n\nOwls.\n\n## § 17 Nests\n\nNests are kept.\n\n\
-             ## § 17a Eggs\n\n{refers}\n"
+             ## § 17a Eggs\n\n{refers}\n\n## 17 ways to sing\n\nSing.\n\n## Appendix A\n\nA list.\n"
         );
         let other = "# Fish Law (FIL)\n\n## § 17 Nets\n\nNets have holes. Fish pass 17.\n";
         for (name, text) in [("a.md", law.as_str()), ("b.md", other)] {
@@ -330,7 +386,14 @@ mod tests {
             Some("Nets have holes. Fish pass 17.")
         );
         assert_eq!(first("chapter 17 in the bird law").as_deref(), Some("Owls."));
+        assert_eq!(first("appendix a of the bird law").as_deref(), Some("A list."));
+        assert_eq!(first("§ 17 Abs. 1 BIL").as_deref(), Some("Nests are kept."));
         assert_eq!(first("17 birds"), None);
+        // What the document that is named does not have is not that of another one.
+        let part = NumberedPart::of(library.all(), "chapter 17 of FIL", &all).unwrap();
+        let hits = library.search("chapter 17 owls", 8).unwrap();
+        assert_eq!(hits[0].chunk.text, "Owls.");
+        assert!(!part.is(&hits[0].chunk) && !part.leads(&hits));
         assert_eq!(first("b 17").as_deref(), Some("Nets have holes. Fish pass 17."));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::lexicon::{
     COPULAS_IN_CHARACTERS, DEFINITION_ENDS, DEFINITION_ENDS_IN_CHARACTERS, DEFINITION_STARTS,
-    DEFINITION_STARTS_IN_CHARACTERS,
+    DEFINITION_STARTS_IN_CHARACTERS, GENERIC_NOUNS,
 };
 
 /// What follows X in `what does X do`.
@@ -10,6 +10,17 @@ const VERBS_AFTER: [&str; 3] = [" do", " mean", " stand for"];
 /// Words that end as the verb of what a thing does, and say nothing of it.
 const NO_ACTIONS: [&str; 5] = ["does", "this", "thus", "always", "sometimes"];
 const MIN_ACTION_BYTES: usize = 4;
+/// What may follow such a verb and not a plural.
+const AFTER_ACTIONS: [&str; 36] = [
+    "a", "all", "an", "any", "as", "at", "between", "both", "by", "down", "each", "every", "for", "from",
+    "how", "if", "in", "into", "it", "its", "on", "one", "only", "out", "over", "that", "the", "their",
+    "this", "to", "two", "up", "what", "when", "whether", "with",
+];
+/// The most words of what keywords ask the meaning of, and words that keywords do not have.
+const MAX_KEYWORDS: usize = 3;
+const NO_KEYWORDS: [&str; 15] = [
+    "are", "can", "change", "do", "does", "how", "i", "in", "is", "my", "of", "what", "where", "which", "why",
+];
 /// The characters that a definition in Chinese, Japanese or Korean may have before its subject: `所谓`.
 const LETTERS_BEFORE_SUBJECT: usize = 4;
 
@@ -18,17 +29,24 @@ pub(super) fn asks_for_action(asked: &str) -> bool {
     asked.starts_with("what does ") && asked.ends_with(" do")
 }
 
-/// Returns whether a word may be the verb of what a thing does: `rebuilds`.
-pub(super) fn is_action(word: &str) -> bool {
+/// Returns whether words are the verb of what a thing does and what may follow it: `rebuilds the`. `Robin hooks run` has a
+/// plural there.
+pub(super) fn is_action(word: &str, next: Option<&str>) -> bool {
     let is_lower = word.chars().all(|letter| letter.is_lowercase());
     let is_verb = word.ends_with('s') && !word.ends_with("ss") && !NO_ACTIONS.contains(&word);
-    is_lower && is_verb && word.len() >= MIN_ACTION_BYTES
+    let is_noun = word
+        .strip_suffix('s')
+        .is_some_and(|one| GENERIC_NOUNS.contains(&one));
+    let may_follow =
+        |next: &str| AFTER_ACTIONS.contains(&next.to_lowercase().as_str()) || next.ends_with("ly");
+    is_lower && is_verb && !is_noun && word.len() >= MIN_ACTION_BYTES && next.is_none_or(may_follow)
 }
 
 /// Returns what a question in lower case asks the meaning of, as a sentence or in keywords: `WAL abbreviation meaning`.
 pub(super) fn subject_in_words(asked: &str) -> Option<&str> {
     let does = asked.strip_prefix("what does ");
     let does = does.and_then(|does| VERBS_AFTER.iter().find_map(|verb| does.strip_suffix(verb)));
+    let does = does.map(|does| does.strip_prefix("the ").unwrap_or(does));
     let starts = || {
         DEFINITION_STARTS
             .iter()
@@ -39,7 +57,10 @@ pub(super) fn subject_in_words(asked: &str) -> Option<&str> {
         while let Some(shorter) = without_end(subject) {
             subject = shorter;
         }
-        Some(subject)
+        let words = || subject.split_whitespace();
+        let are_keywords =
+            words().count() <= MAX_KEYWORDS && !words().any(|word| NO_KEYWORDS.contains(&word));
+        are_keywords.then_some(subject)
     })
 }
 
@@ -88,6 +109,9 @@ mod tests {
             ("wal bedeutung", Some("wal")),
             ("the meaning", Some("the")),
             ("wal settings", None),
+            ("how do i change a table definition", None),
+            ("where is the column definition", None),
+            ("what does the vacuum command do", Some("vacuum command")),
         ] {
             assert_eq!(subject_in_words(asked), subject, "{asked}");
         }

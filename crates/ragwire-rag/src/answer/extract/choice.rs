@@ -80,15 +80,19 @@ pub(super) fn without_repetition(candidates: Vec<Candidate>, hits: &[Hit]) -> Ve
     chosen.into_iter().map(quoted).collect()
 }
 
-/// Returns the length of a quote without the first sentence that was said and what follows it, or 0 if nothing is left
-/// but what leads in.
+/// Returns the length of a quote without the first sentence that was said and what follows it, or 0 if less than half is
+/// left: it was chosen for what it repeats.
 fn before_repetition(quote: &str, said: &HashSet<&str>) -> usize {
     let repeated = whole_sentences(quote).filter(|sentence| said.contains(sentence));
     let Some(at) = repeated.filter_map(|sentence| quote.find(sentence)).min() else {
         return quote.len();
     };
     let new = quote[..at].trim_end();
-    if new.ends_with([':', '：']) { 0 } else { new.len() }
+    if new.len() * 2 < quote.len() || new.ends_with([':', '：']) {
+        0
+    } else {
+        new.len()
+    }
 }
 
 /// Returns the sentences and rows of a text that are long enough to be known again. Listings may repeat their lines, and
@@ -151,8 +155,9 @@ mod tests {
     fn a_sentence_is_quoted_once() {
         let shared = "The robin sings in the garden before the sun rises.";
         let first = format!("{shared} Other birds follow soon after it has begun.");
-        let second = format!("Birds have calls. Listen:\n{shared}");
-        let third = format!("Each has a song. {shared} Then they are quiet.");
+        let second = format!("Birds of the garden have many calls, each with a meaning. Listen:\n{shared}");
+        let own = "Each has a song, and each song has a meaning that others of its kind understand at once.";
+        let third = format!("{own} {shared} Then they are quiet.");
         let hits: Vec<Hit> = [&first, &second, &third]
             .into_iter()
             .enumerate()
@@ -165,13 +170,13 @@ mod tests {
             quoted.map(text).collect()
         };
         // From the sentence on, it is left out.
-        assert_eq!(quotes(&[(0, &first), (2, &third)]), [&first, "Each has a song."]);
+        assert_eq!(quotes(&[(0, &first), (2, &third)]), [first.as_str(), own]);
         // Nothing but what leads to it is left.
         assert_eq!(
             quotes(&[(0, &first), (1, &second), (2, shared)]),
             [first.as_str()]
         );
-        // So is a row, and not the names of columns.
+        // So is a row.
         let row = format!("robin | {} | 3", "sings in the garden, ".repeat(6));
         let tables: Vec<Hit> = [
             format!("name | song | eggs\n{row}"),
@@ -184,7 +189,7 @@ mod tests {
         let whole = |hit: usize| candidate(hit, &tables, &tables[hit].chunk.text.clone());
         let quoted = without_repetition(vec![whole(0), whole(1)], &tables);
         let lengths: Vec<usize> = quoted.iter().map(|one| one.range.len()).collect();
-        assert_eq!(lengths, [tables[0].chunk.text.len(), "name | song | eggs".len()]);
+        assert_eq!(lengths, [tables[0].chunk.text.len()]);
         // Another one follows.
         let last = "Then they are quiet.";
         assert_eq!(quotes(&[(0, &first), (2, last)]), [&first, last]);

@@ -27,6 +27,9 @@ const PREFIX_FACTOR: f32 = 0.7;
 /// How many hits are searched for a phrase, at least.
 const PHRASE_HITS: usize = 100;
 
+/// The letters at the start of a stem that its words have too.
+const STEM_LETTERS: usize = 4;
+
 impl Library {
     /// Returns the best passages for a query, best first; equal scores are in the order of adding.
     /// Empty if no document contains a word of the query.
@@ -112,11 +115,11 @@ impl Library {
         accepted.map(|held| held.document.id.clone()).collect()
     }
 
-    /// Returns the IDs and titles of the documents that `filter` selects whose title contains all these letters, in the
+    /// Returns the IDs and titles of the documents that `filter` selects whose title may have all these stems, in the
     /// order of adding.
     pub(crate) fn titled<'a>(
         &self,
-        parts: impl Iterator<Item = &'a str> + Clone,
+        stems: impl Iterator<Item = &'a str> + Clone,
         filter: &DocumentFilter,
     ) -> Vec<(String, String)> {
         let shared = self.read();
@@ -124,22 +127,20 @@ impl Library {
         let titled = accepted.filter_map(|held| {
             let title = held.document.title.as_ref()?;
             let lower = title.to_lowercase();
-            let has_all = parts.clone().all(|part| lower.contains(part));
-            has_all.then(|| (held.document.id.clone(), title.clone()))
+            let may_have_all = stems.clone().all(|stem| may_have(&lower, stem));
+            may_have_all.then(|| (held.document.id.clone(), title.clone()))
         });
         titled.collect()
     }
 
     /// Does what [`titled`](Self::titled) does for titles with the names of the files.
-    pub(crate) fn named(&self, part: &str, filter: &DocumentFilter) -> Vec<(String, String)> {
+    pub(crate) fn named(&self, stem: &str, filter: &DocumentFilter) -> Vec<(String, String)> {
         let shared = self.read();
         let accepted = shared.documents.values().filter(|held| filter.accepts(held));
         let named = accepted.filter_map(|held| {
             let title = held.document.title.as_deref().unwrap_or_default();
             let name = format!("{title} {}", words_of_name(&held.document.name));
-            name.to_lowercase()
-                .contains(part)
-                .then(|| (held.document.id.clone(), name))
+            may_have(&name.to_lowercase(), stem).then(|| (held.document.id.clone(), name))
         });
         named.collect()
     }
@@ -329,5 +330,16 @@ mod tests {
         );
         assert_eq!(phrases("an \"open end"), Vec::<&str>::new());
         assert_eq!(prefixes("optim* of a* and what? x*y"), ["optim"]);
+    }
+}
+
+/// Returns whether a text in lower case may have a word with this stem, which is faster than its stems: `polici` is that of
+/// `policy`.
+fn may_have(lower: &str, stem: &str) -> bool {
+    match stem.char_indices().nth(STEM_LETTERS) {
+        Some((end, _)) => lower.contains(&stem[..end]),
+        None => lower
+            .split(|c: char| !c.is_alphanumeric())
+            .any(|word| word.starts_with(stem)),
     }
 }

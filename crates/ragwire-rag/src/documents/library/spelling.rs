@@ -24,6 +24,8 @@ const MAX_STOP_WORD_LETTERS: usize = 12;
 const LONG_STOP_WORD_LETTERS: usize = 4;
 /// What joins the words of an identifier, which may be misspelled as any word.
 const JOINS_IDENTIFIER: char = '_';
+/// Identifiers of a question that are corrected. Each costs a search for similar ones.
+const MAX_IDENTIFIERS: usize = 4;
 /// The letters at the start of a word that are taken as right.
 const RIGHT_LETTERS: usize = 1;
 /// Terms of one segment that are compared with a misspelled word.
@@ -37,10 +39,12 @@ impl LibraryView<'_> {
         let question = with_apostrophes(question);
         let language = self.language_of_question(&question);
         let mut spelled = String::new();
-        let mut end = 0;
+        let (mut end, mut identifiers) = (0, 0);
         for (at, word) in question.unicode_word_indices() {
+            identifiers += usize::from(word.contains(JOINS_IDENTIFIER));
             let meant = match self.stop_word_meant(word, language) {
                 Some(meant) => Some(Cow::from(meant)),
+                None if identifiers > MAX_IDENTIFIERS => None,
                 None => self.identifier_meant(word).map(Cow::from),
             };
             if let Some(meant) = meant {
@@ -94,7 +98,8 @@ impl LibraryView<'_> {
             return None;
         }
         let meant = self.correction(&whole).ok()??;
-        meant.contains(JOINS_IDENTIFIER).then_some(meant)
+        // Another letter makes another identifier: `map_get` is not `map_set`.
+        (meant.contains(JOINS_IDENTIFIER) && keeps_all_letters(&meant, &whole)).then_some(meant)
     }
 
     /// Returns the term that a word means, of those that the user finds: see [`Library::correction`](super::Library::correction).

@@ -61,6 +61,16 @@ impl Blocks {
         }
     }
 
+    /// Returns the open headings with their levels, outermost first.
+    pub(super) fn open_headings(&self) -> Vec<(u8, String)> {
+        self.headings.clone()
+    }
+
+    /// Opens these headings in place of those that are open.
+    pub(super) fn reopen(&mut self, headings: Vec<(u8, String)>) {
+        self.headings = headings;
+    }
+
     /// Adds text to the heading that was opened last.
     pub(super) fn continue_heading(&mut self, text: &str) {
         let text = prose(text);

@@ -52,8 +52,6 @@ const CONTRACTED_WITH_NOT: [&str; 18] = [
 const ASKED_OR_DONE: [&str; 8] = [
     "define", "describe", "explain", "handle", "list", "name", "show", "type",
 ];
-/// What is before them in a question how to do something.
-const BEFORE_DONE: [&str; 3] = ["i", "to", "we"];
 /// The weight of a question word, relative to other words.
 const QUESTION_WORD_SHARE: f32 = 0.2;
 /// The minimum weight of every word, as a share of the weight of a word that does not occur. In a
@@ -206,8 +204,7 @@ pub(crate) fn question_terms(library: LibraryView<'_>, question: &str) -> Vec<Te
             if asks_for_price && PRICE_FILLERS.contains(&lower.as_str()) {
                 continue;
             }
-            let is_done = ASKED_OR_DONE.contains(&lower.as_str())
-                && matches!(befores.get(at), Some(Run::Word(before)) if BEFORE_DONE.contains(before));
+            let is_done = ASKED_OR_DONE.contains(&lower.as_str()) && is_to_be_done(&befores[..=at]);
             let is_question_word = (only_asks(&lower, first) && !is_done)
                 || (asks_for_price && PRICE_WORDS.contains(&lower.as_str()));
             let verb = match nexts.get(at) {
@@ -246,6 +243,17 @@ pub(crate) fn question_terms(library: LibraryView<'_>, question: &str) -> Vec<Te
         }
     }
     found
+}
+
+/// Returns whether the words before a verb ask how to do it: `how do I`, `how to`.
+fn is_to_be_done(before: &[Run<'_>]) -> bool {
+    let is =
+        |run: &Run<'_>, wanted: &str| matches!(run, Run::Word(word) if word.eq_ignore_ascii_case(wanted));
+    match before {
+        [.., how, to] if is(to, "to") => is(how, "how"),
+        [.., subject] => is(subject, "i") || is(subject, "we"),
+        [] => false,
+    }
 }
 
 /// Lessens the weight of the words that a question with these terms takes from the question before.

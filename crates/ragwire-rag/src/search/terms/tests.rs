@@ -19,6 +19,8 @@ fn a_verb_that_asks_counts_where_it_is_what_is_to_be_done() {
         ("list models", true),
         ("can you list models", true),
         ("how do i list models", false),
+        ("How do I list models", false),
+        ("i want you to list models", true),
         ("how to list models", false),
         ("which models list", true),
     ] {
@@ -159,6 +161,7 @@ fn a_misspelled_identifier_is_one_that_the_library_has() {
         ("default of deadlok_timeout", "default of deadlock_timeout"),
         ("default of deadlock_timeout", "default of deadlock_timeout"),
         ("default of idle_timeout", "default of idle_timeout"),
+        ("default of headlock_timeout", "default of headlock_timeout"),
     ] {
         assert_eq!(library.all().well_spelled(question), wanted);
     }

@@ -435,9 +435,13 @@ impl SearchTools {
             // Two copies of a file are one answer.
             let mut texts = HashSet::new();
             hits.retain(|hit| texts.insert(hit.chunk.text.clone()));
-            if let Some(part) = NumberedPart::of(view, &query, &filter) {
+            let part = NumberedPart::of(view, &query, &filter);
+            if let Some(part) = &part {
                 hits = part.lead(view, &filter, hits)?;
-            } else if let Some(about) = AboutDocument::of(view, &query) {
+            }
+            if !part.is_some_and(|part| part.leads(&hits))
+                && let Some(about) = AboutDocument::of(view, &query)
+            {
                 hits = about.lead(view, &filter, hits)?;
             }
             hits.truncate(limit);

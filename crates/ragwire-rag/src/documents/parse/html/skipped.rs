@@ -12,9 +12,8 @@ const SKIPPED: [&str; 19] = [
 /// Roles of elements that repeat on every page of a site.
 const SKIPPED_ROLES: [&str; 4] = ["navigation", "banner", "contentinfo", "search"];
 /// Classes of what belongs to the page and not to its text: the sign behind a heading that links to it, the numbers of
-/// lines beside a listing, the menus of the site, and what DocBook, Publican, Sphinx and rustdoc put around each page and
-/// entry.
-const SKIPPED_CLASSES: [&str; 20] = [
+/// lines beside a listing, and what DocBook, Publican, Sphinx and rustdoc put around each page and entry.
+const SKIPPED_CLASSES: [&str; 14] = [
     "headerlink",
     "header-anchor",
     "anchor-link",
@@ -29,6 +28,9 @@ const SKIPPED_CLASSES: [&str; 20] = [
     "linenos",
     "permalink",
     "rustdoc-breadcrumbs",
+];
+/// Classes of menus, and the elements that are one. Asciidoctor marks entries of menus in a sentence so.
+const MENU_CLASSES: [&str; 6] = [
     "breadcrumb",
     "breadcrumbs",
     "mainmenu",
@@ -36,6 +38,7 @@ const SKIPPED_CLASSES: [&str; 20] = [
     "nosearch",
     "submenu",
 ];
+const MENUS: [&str; 4] = ["div", "header", "ol", "ul"];
 /// What rustdoc puts beside an entry and below a title: versions, links to source code, a switch.
 const RUSTDOC: [(&str, &str); 4] = [
     ("span", "rightside"),
@@ -58,6 +61,7 @@ pub(super) fn is_skipped(node: &NodeRef<'_, Node>, element: &Element) -> bool {
             .is_some_and(|role| SKIPPED_ROLES.contains(&role))
         || element.classes().any(|class| SKIPPED_CLASSES.contains(&class)) && !WHOLE.contains(&element.name())
         || element.attr("style").is_some_and(hides)
+        || MENUS.contains(&element.name()) && element.classes().any(|class| MENU_CLASSES.contains(&class))
         || element.name() == "a" && is_sign(node)
         || RUSTDOC
             .iter()
@@ -123,9 +127,10 @@ mod tests {
     #[test]
     fn menus_are_left_out() {
         let page = "<title>Robins</title><div class=nosearch><p>Small. Fast.<div class='menu mainmenu'>Home</div></div>\
-            <ol class=breadcrumb><li>Birds</ol><div class=menu><p>Seeds of the day.</div>";
+            <ol class=breadcrumb><li>Birds</ol><div class=menu><p>Seeds of the day.</div>\
+            <p>Use <b class=menu>File</b> <b class=submenu>Export</b>.";
         let parsed = parse(page, &ParseLimits::default()).unwrap();
-        check_blocks(&parsed, &[("", "Seeds of the day.")]);
+        check_blocks(&parsed, &[("", "Seeds of the day."), ("", "Use File Export.")]);
     }
 
     #[test]

@@ -153,10 +153,16 @@ impl Reader {
                 }
             }
             TagEnd::HtmlBlock => {
-                // Its headings are those of the page: `<h1 align="center">`.
+                // Its headings are those of the page, `<h1 align="center">`, but for those of details, which end with them.
+                let is_closed =
+                    self.open.trim_start().starts_with("<details") && self.open.contains("</details>");
+                let headings = is_closed.then(|| self.blocks.open_headings());
                 let blocks = std::mem::replace(&mut self.blocks, Blocks::new(limits));
                 let (blocks, _) = html::read(&self.open, blocks, limits)?;
                 self.blocks = blocks;
+                if let Some(headings) = headings {
+                    self.blocks.reopen(headings);
+                }
                 self.open.clear();
             }
             TagEnd::TableHead | TagEnd::TableRow => {
@@ -228,7 +234,8 @@ mod tests {
     #[test]
     fn a_heading_may_be_html() {
         let text = "<h1 align=\"center\">Birds</h1>\n\nOf the garden.\n\n## Nests\n\n<div class=\"bad\">\n<h3>Bad</h3>\n\n\
-                    ```\na\n```\n\n</div>\n\n<div>\n<h3>Good</h3>\n\nHigh.\n\n</div>\n\n## Eggs\n\nBlue.\n";
+                    ```\na\n```\n\n</div>\n\n<div>\n<h3>Good</h3>\n\nHigh.\n\n</div>\n\n## Eggs\n\n\
+                    <details><h3>More</h3><p>Of them.</p></details>\n\nBlue.\n";
         let parsed = parse(text, &ParseLimits::default()).unwrap();
         assert_eq!(parsed.title.as_deref(), Some("Birds"));
         check_blocks(
@@ -237,6 +244,7 @@ mod tests {
                 ("Birds", "Of the garden."),
                 ("Birds > Nests > Bad", "a"),
                 ("Birds > Nests > Good", "High."),
+                ("Birds > Eggs > More", "Of them."),
                 ("Birds > Eggs", "Blue."),
             ],
         );
