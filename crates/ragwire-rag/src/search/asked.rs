@@ -119,8 +119,8 @@ impl Asked {
     }
 
     /// Returns the stems of what the question asks the meaning of.
-    pub(crate) fn subject(&self) -> impl Iterator<Item = &str> + Clone {
-        self.subject.iter().map(String::as_str)
+    pub(crate) fn subject(&self) -> Vec<&str> {
+        self.subject.iter().map(String::as_str).collect()
     }
 
     /// Returns whether the question asks how many there are of something.

@@ -48,7 +48,7 @@ fn of_documents(
     hits: &[Hit],
 ) -> Result<Vec<Chunk>, LibraryError> {
     let is_named = |label: &str| asked.is_named_by(library, label, language);
-    let titled = library.titled(asked.subject(), filter).into_iter();
+    let titled = library.titled(&asked.subject(), filter).into_iter();
     let titled = titled.filter(|(_, title)| is_named(without_site(title)));
     let headed = hits.iter().filter(|hit| {
         let headings = hit.chunk.heading.as_deref().unwrap_or_default();

@@ -117,17 +117,13 @@ impl Library {
 
     /// Returns the IDs and titles of the documents that `filter` selects whose title may have all these stems, in the
     /// order of adding.
-    pub(crate) fn titled<'a>(
-        &self,
-        stems: impl Iterator<Item = &'a str> + Clone,
-        filter: &DocumentFilter,
-    ) -> Vec<(String, String)> {
+    pub(crate) fn titled(&self, stems: &[&str], filter: &DocumentFilter) -> Vec<(String, String)> {
         let shared = self.read();
         let accepted = shared.documents.values().filter(|held| filter.accepts(held));
         let titled = accepted.filter_map(|held| {
             let title = held.document.title.as_ref()?;
             let lower = title.to_lowercase();
-            let may_have_all = stems.clone().all(|stem| may_have(&lower, stem));
+            let may_have_all = stems.iter().all(|stem| may_have(&lower, stem));
             may_have_all.then(|| (held.document.id.clone(), title.clone()))
         });
         titled.collect()
@@ -318,6 +314,17 @@ fn prefixes(query: &str) -> Vec<String> {
     words.filter_map(prefix).collect()
 }
 
+/// Returns whether a text in lower case may have a word with this stem, which is faster than its stems: `polici` is that of
+/// `policy`.
+fn may_have(lower: &str, stem: &str) -> bool {
+    match stem.char_indices().nth(STEM_LETTERS) {
+        Some((end, _)) => lower.contains(&stem[..end]),
+        None => lower
+            .split(|c: char| !c.is_alphanumeric())
+            .any(|word| word.starts_with(stem)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -330,16 +337,5 @@ mod tests {
         );
         assert_eq!(phrases("an \"open end"), Vec::<&str>::new());
         assert_eq!(prefixes("optim* of a* and what? x*y"), ["optim"]);
-    }
-}
-
-/// Returns whether a text in lower case may have a word with this stem, which is faster than its stems: `polici` is that of
-/// `policy`.
-fn may_have(lower: &str, stem: &str) -> bool {
-    match stem.char_indices().nth(STEM_LETTERS) {
-        Some((end, _)) => lower.contains(&stem[..end]),
-        None => lower
-            .split(|c: char| !c.is_alphanumeric())
-            .any(|word| word.starts_with(stem)),
     }
 }
