@@ -29,7 +29,7 @@ pub(super) fn is_spelled_out(sentence: &str, abbreviation: &str) -> bool {
             return true;
         }
         let last = outside.split_whitespace().next_back();
-        if last.is_some_and(is_it) && spells(inside, abbreviation) == Some(0) {
+        if last.is_some_and(is_it) && spells(inside, abbreviation) == Some(Spelling::All) {
             return true;
         }
         before = at;
@@ -37,8 +37,15 @@ pub(super) fn is_spelled_out(sentence: &str, abbreviation: &str) -> bool {
     false
 }
 
-/// Returns how many words are before those at the end of a text whose first letters are the abbreviation.
-fn spells(text: &str, abbreviation: &str) -> Option<usize> {
+/// How much of a text an abbreviation is short for.
+#[derive(Debug, PartialEq, Eq)]
+enum Spelling {
+    All,
+    End,
+}
+
+/// Returns how much of a text has the abbreviation as its first letters, up to the end of the text.
+fn spells(text: &str, abbreviation: &str) -> Option<Spelling> {
     let words = text.split(|c: char| c.is_whitespace() || "-/(".contains(c));
     let words: Vec<String> = words
         .map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase())
@@ -56,7 +63,7 @@ fn spells(text: &str, abbreviation: &str) -> Option<usize> {
         if letters.peek().is_none() {
             let rest = &words[..at];
             let is_left_out = rest.iter().all(|word| LEFT_OUT.contains(&word.as_str()));
-            return Some(if is_left_out { 0 } else { at });
+            return Some(if is_left_out { Spelling::All } else { Spelling::End });
         }
     }
     None

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::search::holds::{has_name, has_year};
+use crate::search::retrieve::led_by;
 use crate::{Chunk, DocumentFilter, DocumentKind, Hit, LibraryError, LibraryView};
 
 /// Words of a question about who wrote a document.
@@ -337,10 +338,8 @@ impl AboutDocument {
         openings.sort_by_key(|chunk| self.about == About::Summary && !summarises(chunk));
         openings.truncate(MAX_OPENINGS);
         let best = hits.first().map_or(1.0, |hit| hit.score);
-        let is_opening = |hit: &Hit| openings.iter().any(|chunk| chunk.id == hit.chunk.id);
-        let rest: Vec<Hit> = hits.into_iter().filter(|hit| !is_opening(hit)).collect();
-        let openings = openings.into_iter().map(|chunk| Hit::new(chunk, best));
-        Ok(openings.chain(rest).collect())
+        let openings = openings.into_iter().map(|chunk| Hit::new(chunk, best)).collect();
+        Ok(led_by(openings, hits))
     }
 }
 

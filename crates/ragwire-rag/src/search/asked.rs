@@ -174,7 +174,7 @@ impl Asked {
         &self,
         library: LibraryView<'_>,
         headings: &str,
-        title: Option<&str>,
+        title: impl FnOnce() -> Option<String>,
         language: Language,
     ) -> bool {
         let is_named = |label: &str| self.is_named_by(library, label, language);
@@ -187,7 +187,7 @@ impl Asked {
         }
         let above = above.rsplit(" > ").next().unwrap_or_default();
         if above.is_empty() {
-            title.is_some_and(|title| is_named(without_site(title)))
+            title().is_some_and(|title| is_named(without_site(&title)))
         } else {
             is_named(above)
         }

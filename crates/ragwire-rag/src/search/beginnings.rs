@@ -7,6 +7,7 @@ use crate::documents::LibraryView;
 use crate::search::analyzer::Language;
 use crate::search::asked::Asked;
 use crate::search::labels::without_site;
+use crate::search::retrieve::with_passages;
 use crate::{Chunk, DocumentFilter, Hit, LibraryError};
 
 /// How many documents, and how many sections, get their first passages added. A name that more of them have is too
@@ -23,7 +24,7 @@ pub(crate) fn with_beginnings(
     library: LibraryView<'_>,
     query: &str,
     filter: &DocumentFilter,
-    mut hits: Vec<Hit>,
+    hits: Vec<Hit>,
 ) -> Result<Vec<Hit>, LibraryError> {
     let language = library.language_of_question(&library.well_spelled(query));
     let asked = Asked::of(library, query, language);
@@ -32,11 +33,7 @@ pub(crate) fn with_beginnings(
     }
     let mut first = of_documents(library, &asked, language, filter, &hits)?;
     first.extend(of_sections(library, &asked, language, &hits)?);
-    let least = hits.iter().map(|hit| hit.score).fold(f32::INFINITY, f32::min);
-    let mut known: HashSet<String> = hits.iter().map(|hit| hit.chunk.id.clone()).collect();
-    let new = first.into_iter().filter(|chunk| known.insert(chunk.id.clone()));
-    hits.extend(new.map(|chunk| Hit::new(chunk, least)));
-    Ok(hits)
+    Ok(with_passages(hits, first))
 }
 
 /// Returns the first passages of the documents whose title or outermost heading is the name.
@@ -98,20 +95,23 @@ fn of_sections(
     Ok(found)
 }
 
-/// Returns the title of the document that a passage is of.
-pub(crate) fn title_of(library: LibraryView<'_>, chunk: &Chunk) -> Option<String> {
-    library.document(&chunk.document_id)?.title
-}
-
-/// Returns which hits have no passage before them, among the hits, of the same section.
-pub(crate) fn begin_sections(hits: &[Hit]) -> Vec<bool> {
+/// Returns which hits begin a part of a document that is named after what is asked about: its section, or its introduction.
+pub(crate) fn begin_named_parts(library: LibraryView<'_>, asked: &Asked, hits: &[Hit]) -> Vec<bool> {
+    if !asked.is_definition() {
+        return vec![false; hits.len()];
+    }
     let section = |hit: &Hit| (hit.chunk.document_id.clone(), hit.chunk.heading.clone());
     let mut first: HashMap<_, u32> = HashMap::new();
     for hit in hits {
         let least = first.entry(section(hit)).or_insert(hit.chunk.ordinal);
         *least = hit.chunk.ordinal.min(*least);
     }
-    let begins = |hit: &Hit| first.get(&section(hit)) == Some(&hit.chunk.ordinal);
+    let begins = |hit: &Hit| {
+        let headings = hit.chunk.heading.as_deref().unwrap_or_default();
+        let title = || library.document(&hit.chunk.document_id)?.title;
+        first.get(&section(hit)) == Some(&hit.chunk.ordinal)
+            && asked.is_part_named(library, headings, title, library.language_of(&hit.chunk.text))
+    };
     hits.iter().map(begins).collect()
 }
 

@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::documents::LibraryView;
+use crate::search::retrieve::led_by;
 use crate::search::terms::question_terms;
 use crate::{Chunk, DocumentFilter, Hit, LibraryError};
 
@@ -17,7 +18,9 @@ const MAX_WORDS: usize = 8;
 const MAX_SEARCHED: usize = 1_000;
 /// How many passages of a part lead.
 const MAX_LEADING: usize = 3;
-/// The score of the part relative to the best hit: it is what is asked for, and nothing else is quoted.
+/// The scores of the first passage of the part and of those after it, relative to the best hit. They are so far apart that
+/// only the first one is quoted.
+const FIRST_LEAD: f32 = 2.0;
 const LEAD: f32 = 1.5;
 
 /// What a numbered part is called, in lower case.
@@ -193,14 +196,10 @@ impl NumberedPart {
         found.sort_by_key(|hit| hit.chunk.ordinal);
         found.truncate(MAX_LEADING);
         let best = hits.first().map_or(1.0, |hit| hit.score);
-        let is_found = |hit: &Hit| found.iter().any(|one| one.chunk.id == hit.chunk.id);
-        let rest: Vec<Hit> = hits.into_iter().filter(|hit| !is_found(hit)).collect();
-        let mut score = best * LEAD * LEAD;
-        for hit in &mut found {
-            hit.score = score;
-            score = best * LEAD;
+        for (at, hit) in found.iter_mut().enumerate() {
+            hit.score = best * if at == 0 { FIRST_LEAD } else { LEAD };
         }
-        Ok(found.into_iter().chain(rest).collect())
+        Ok(led_by(found, hits))
     }
 }
 

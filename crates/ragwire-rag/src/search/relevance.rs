@@ -9,7 +9,7 @@ use crate::documents::chunk::TARGET_BYTES;
 use crate::documents::{phrases, sentences};
 use crate::search::analyzer::{Language, is_paired};
 use crate::search::asked::Asked;
-use crate::search::beginnings::{begin_sections, title_of};
+use crate::search::beginnings::begin_named_parts;
 use crate::search::bounds::{asks_for_bound, names_bound};
 use crate::search::entries::{Part, entries, is_continued};
 use crate::search::lines::{LineKind, QUESTION_MARKS, guess_line_kinds, is_title, names_option};
@@ -114,18 +114,9 @@ pub(crate) fn by_relevance(library: LibraryView<'_>, query: &str, hits: Vec<Hit>
     let lower = query.to_lowercase();
     let language = library.language_of_question(&library.well_spelled(query));
     let asked = Asked::of(library, query, language);
-    let is_bound = asks_for_bound(query) && language == Language::English;
+    let is_bound = asks_for_bound(query, language);
     let asked_in_characters = query.chars().any(is_paired);
-    let mut passages: Vec<Passage> = hits.iter().map(|hit| Passage::read(library, hit)).collect();
-    if asked.is_definition() {
-        for ((hit, passage), begins) in hits.iter().zip(&mut passages).zip(begin_sections(&hits)) {
-            passage.is_named = begins && {
-                let headings = hit.chunk.heading.as_deref().unwrap_or_default();
-                let title = title_of(library, &hit.chunk);
-                asked.is_part_named(library, headings, title.as_deref(), passage.language)
-            };
-        }
-    }
+    let passages: Vec<Passage> = hits.iter().map(|hit| Passage::read(library, hit)).collect();
     let headings: HashSet<&String> = passages
         .iter()
         .flat_map(|passage| &passage.last_heading)
@@ -135,7 +126,12 @@ pub(crate) fn by_relevance(library: LibraryView<'_>, query: &str, hits: Vec<Hit>
     let weights: HashMap<String, f32> = names.into_iter().zip(weights).collect();
     let entries = first_entries(&hits, &passages, &terms, &asked);
     let mut relevant: Vec<f32> = Vec::with_capacity(hits.len());
-    for ((hit, passage), has_entry) in hits.iter().zip(&passages).zip(entries) {
+    let named = begin_named_parts(library, &asked, &hits);
+    let defined = entries
+        .into_iter()
+        .zip(named)
+        .map(|(has_entry, is_named)| has_entry || is_named);
+    for ((hit, passage), is_defined) in hits.iter().zip(&passages).zip(defined) {
         let text = &hit.chunk.text;
         let mut relevance = hit.score / best
             + known.worth(hit)
@@ -143,7 +139,7 @@ pub(crate) fn by_relevance(library: LibraryView<'_>, query: &str, hits: Vec<Hit>
             + HEADING_SHARE * passage.heading_match(&terms, &weights)
             + HEADINGS_SHARE * coverage(&terms, |term| term.is_in(&passage.headings))
             + NAME_SHARE * coverage(&terms, |term| term.is_in(&passage.name))
-            + passage.best_sentence(library, &terms, &asked, has_entry)
+            + passage.best_sentence(library, &terms, &asked, is_defined)
             + PAIRS_SHARE * passage.pairs(&terms)
             + LENGTH_SHARE * (text.len() as f32 / TARGET_BYTES as f32).min(1.0)
             + RUN_SHARE * passage.run(&terms)
@@ -202,8 +198,6 @@ struct Passage<'a> {
     order: [Vec<String>; 2],
     /// The innermost heading as it is written.
     heading: &'a str,
-    /// Whether it begins a part that is named after what the question asks for.
-    is_named: bool,
 }
 
 impl<'a> Passage<'a> {
@@ -256,7 +250,6 @@ impl<'a> Passage<'a> {
             sentences: read,
             order,
             heading: headings.rsplit(" > ").next().unwrap_or_default(),
-            is_named: false,
         }
     }
 
@@ -294,10 +287,17 @@ impl<'a> Passage<'a> {
     }
 
     /// Returns what the sentences are worth: the words that the best one covers, half of them with the
-    /// headings, a definition, and the kind of answer that is asked for.
-    fn best_sentence(&self, library: LibraryView<'_>, terms: &[Term], asked: &Asked, has_entry: bool) -> f32 {
+    /// headings, a definition, and the kind of answer that is asked for. `is_defined` says that the passage begins what is
+    /// asked about.
+    fn best_sentence(
+        &self,
+        library: LibraryView<'_>,
+        terms: &[Term],
+        asked: &Asked,
+        is_defined: bool,
+    ) -> f32 {
         let (mut covers, mut fits) = (0.0_f32, 0.0_f32);
-        let mut defines = self.is_named;
+        let mut defines = is_defined;
         for (at, (part, stems)) in self.sentences.iter().enumerate() {
             let sentence = part.text;
             let own = coverage(terms, |term| term.is_in(stems));
@@ -313,7 +313,7 @@ impl<'a> Passage<'a> {
                     && is_title(sentence)
                     && asked.is_named_by(library, sentence, self.language));
         }
-        let defines = f32::from(u8::from(defines || has_entry));
+        let defines = f32::from(u8::from(defines));
         let kind_share = if asked.is_count() { COUNT_SHARE } else { KIND_SHARE };
         SENTENCE_SHARE * covers + kind_share * fits + DEFINITION_SHARE * defines
     }

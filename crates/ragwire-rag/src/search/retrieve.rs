@@ -4,13 +4,13 @@
 //! The trait returns boxed futures, so that a server can hold an `Arc<dyn Retrieve>` and choose at
 //! start. One allocation per search is negligible.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::hash::Hash;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::{DocumentFilter, Hit, Library};
+use crate::{Chunk, DocumentFilter, Hit, Library};
 
 /// The constant of reciprocal rank fusion, from the paper that introduced it (Cormack et al.,
 /// 2009).
@@ -129,6 +129,24 @@ impl Retrieve for Lexical {
     }
 }
 
+/// Adds passages behind hits, with the score of the last one, except those that are hits.
+pub(crate) fn with_passages(mut hits: Vec<Hit>, passages: impl IntoIterator<Item = Chunk>) -> Vec<Hit> {
+    let least = hits.iter().map(|hit| hit.score).fold(f32::INFINITY, f32::min);
+    let mut known: HashSet<String> = hits.iter().map(|hit| hit.chunk.id.clone()).collect();
+    let new = passages
+        .into_iter()
+        .filter(|chunk| known.insert(chunk.id.clone()));
+    hits.extend(new.map(|chunk| Hit::new(chunk, least)));
+    hits
+}
+
+/// Puts hits before others, each once.
+pub(crate) fn led_by(leading: Vec<Hit>, others: Vec<Hit>) -> Vec<Hit> {
+    let ids: HashSet<String> = leading.iter().map(|hit| hit.chunk.id.clone()).collect();
+    let rest = others.into_iter().filter(|hit| !ids.contains(&hit.chunk.id));
+    leading.into_iter().chain(rest).collect()
+}
+
 /// Fuses result lists by weighted reciprocal rank: a chunk's score is the sum of `weight / (60 +
 /// rank)` over the lists that contain it. Scores of different lists need not be comparable. Equal
 /// scores are in the order of first appearance. A single list keeps its order.
@@ -174,13 +192,29 @@ fn weighted_ranks<K: Copy + Eq + Hash>(lists: &[(f32, Vec<K>)]) -> Vec<(K, f32)>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Chunk;
 
     fn hits(ordinals: &[u32]) -> Vec<Hit> {
         ordinals
             .iter()
             .map(|ordinal| Hit::new(Chunk::new("d", "d.md", *ordinal, "x"), 1.0))
             .collect()
+    }
+
+    #[test]
+    fn passages_are_added_and_led_by_once() {
+        let ids = |hits: Vec<Hit>| -> Vec<(u32, f32)> {
+            hits.into_iter()
+                .map(|hit| (hit.chunk.ordinal, hit.score))
+                .collect()
+        };
+        let mut two = hits(&[1, 2]);
+        two[1].score = 0.5;
+        let chunks = hits(&[2, 3, 3]).into_iter().map(|hit| hit.chunk);
+        assert_eq!(
+            ids(with_passages(two.clone(), chunks)),
+            [(1, 1.0), (2, 0.5), (3, 0.5)]
+        );
+        assert_eq!(ids(led_by(hits(&[3, 2]), two)), [(3, 1.0), (2, 1.0), (1, 1.0)]);
     }
 
     #[test]

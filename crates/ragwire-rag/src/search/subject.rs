@@ -7,7 +7,7 @@ use super::lexicon::{
 
 /// What follows X in `what does X do`.
 const VERBS_AFTER: [&str; 3] = [" do", " mean", " stand for"];
-/// Words that end as the verb of what a thing does, and say nothing of it.
+/// Words that end as such a verb does but are not one.
 const NO_ACTIONS: [&str; 5] = ["does", "this", "thus", "always", "sometimes"];
 const MIN_ACTION_BYTES: usize = 4;
 /// What may follow such a verb and not a plural.

@@ -24,7 +24,7 @@ use self::segments::{Segment, segments};
 use crate::search::about::AboutDocument;
 use crate::search::analyzer::Language;
 use crate::search::asked::Asked;
-use crate::search::beginnings::{begin_sections, title_of};
+use crate::search::beginnings::begin_named_parts;
 use crate::search::entries::{Part, entries};
 use crate::search::identifier::Identifier;
 use crate::search::lexical::indexed_text;
@@ -206,13 +206,14 @@ pub(super) fn extract(
         lessen_carried(library, &mut terms, own);
     }
     let language = library.language_of_question(question);
+    let asked = Asked::of(library, question, language);
     let reader = Reader {
         library,
         terms: &terms,
         question: question.trim().trim_end_matches(QUESTION_MARKS).to_lowercase(),
         near,
-        asked: Asked::of(library, question, language),
-        begins: begin_sections(hits),
+        named: begin_named_parts(library, &asked, hits),
+        asked,
         language,
         answering: ANSWERING + for_size(library.passages_found()),
     };
@@ -352,8 +353,8 @@ struct Reader<'a> {
     /// The question in lower case, without a question mark.
     question: String,
     asked: Asked,
-    /// Which hits have no passage of the same section before them.
-    begins: Vec<bool>,
+    /// Which hits begin a part that is named after what the question asks for.
+    named: Vec<bool>,
     /// The language of the question.
     language: Language,
     near: &'a Nearness,
@@ -425,11 +426,6 @@ impl Reader<'_> {
             })
             .collect();
         let parts: Vec<Part<'_>> = segments.iter().map(Segment::part).collect();
-        let is_part_named = self.asked.is_definition() && self.begins.get(at) == Some(&true) && {
-            let title = title_of(self.library, &hit.chunk);
-            self.asked
-                .is_part_named(self.library, headings, title.as_deref(), language)
-        };
         let identifier = self.asked.identifier();
         let known = identifier.map_or_else(Vec::new, |identifier| entries(&parts, last, identifier));
         let name = self
@@ -442,7 +438,7 @@ impl Reader<'_> {
             let is_name = |label: &str| self.asked.is_named_by(self.library, label, language);
             // What is below the heading of a glossary is about that heading without repeating it.
             let lacks_beginning = from == 0 && hit.chunk.page.is_some() && segment.lacks_beginning();
-            let is_entry = from == 0 && !lacks_beginning && is_part_named;
+            let is_entry = from == 0 && !lacks_beginning && self.named[at];
             let own = self.covered(&held).max(if is_entry { below } else { 0.0 });
             let next = nears
                 .get(from + 1)
