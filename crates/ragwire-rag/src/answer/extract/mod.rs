@@ -88,7 +88,7 @@ const UNTITLED_COST: f32 = 0.1;
 /// Cost of a quote of lines that are not sentences: a table of contents or an index.
 const FRAGMENTS_COST: f32 = 0.4;
 /// Cost of a quote of headings, labels and captions alone, and of one that begins with the caption of a
-/// figure or table although none is asked for.
+/// figure or table although the question asks for neither.
 const LABEL_COST: f32 = 0.5;
 const CAPTION_COST: f32 = 0.3;
 /// Cost of a quote that begins with a listing, which is found by the words that it happens to contain.

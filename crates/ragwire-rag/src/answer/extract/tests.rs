@@ -449,3 +449,26 @@ fn a_short_listing_is_quoted_from_its_first_line() {
     let listing = "This is for dawn:\nfor bird in garden:\n    tally(robin)\nIt runs.";
     assert_eq!(answer, format!("(1.00) {listing}"));
 }
+
+#[test]
+fn a_numbered_part_is_quoted_from_its_beginning() {
+    let law = "# Bird Law (BIL)\n\n## § 1 Scope\n\nSee § 17 for nests.\n\n## § 17 Nests\n\n(1) Nests are kept.\n\n(2) Eggs stay.\n";
+    let library = library("law.md", law.as_bytes());
+    let quoted = |question: &str| -> Vec<String> {
+        let all = library.all().visible();
+        let hits = library.search(question, 8).unwrap();
+        let hits = match NumberedPart::of(library.all(), question, &all) {
+            Some(part) => part.lead(library.all(), &all, hits).unwrap(),
+            None => hits,
+        };
+        let found = extract(library.all(), question, None, &hits, &Nearness::default());
+        let text = |one: &Quoted| hits[one.hit].chunk.text[one.range.clone()].to_owned();
+        found.quoted.iter().map(text).collect()
+    };
+    let part = "(1) Nests are kept.\n(2) Eggs stay.";
+    for question in ["§ 17 BIL", "bil 17", "what does section 17 of the bird law say?"] {
+        assert_eq!(quoted(question), [part], "{question}");
+    }
+    // What is asked about the part is quoted from it.
+    assert_eq!(quoted("what stays by § 17"), ["(2) Eggs stay."]);
+}
