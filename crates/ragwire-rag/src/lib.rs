@@ -81,8 +81,8 @@ pub use documents::{
     Block, BlockKind, Change, ChangeKind, Chunk, ChunkId, Claim, Document, DocumentFilter, DocumentKind,
     DocumentOwner, DocumentPage, EXTENSIONS, FilterError, FollowError, FollowFailure, FollowReport,
     FrontMatter, Hit, IndexingProgress, Level, Library, LibraryError, LibraryFollower, LibraryLimits,
-    PARSER_VERSION, ParseError, ParseErrorKind, ParseLimits, Parsed, Piece, Salvage, SavedDocument,
-    SectionTree, Source, SourceOutcome, SourceRoot, Work, follow, parse,
+    ListItem, ListLine, PARSER_VERSION, ParseError, ParseErrorKind, ParseLimits, Parsed, Piece, Salvage,
+    SavedDocument, SectionTree, Source, SourceOutcome, SourceRoot, Work, follow, parse,
 };
 pub use search::{
     AddError, IndexError, IndexFailure, IndexReport, Indexer, Lexical, LexicalRank, MaxSimRank, Retrieve,

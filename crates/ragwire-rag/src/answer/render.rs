@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use crate::Chunk;
+use crate::documents::list::{ListItem, ListLine, place_of};
 use crate::search::lines::{COLONS, LineKind, cells, line_kinds};
 
 /// The longest line that is the item of a list after a lead-in, in bytes.
@@ -32,18 +33,23 @@ pub(super) struct Rendered {
     pub(super) quote: String,
 }
 
+/// The indentation of a list within an item, in spaces: the text of an item begins at most so far behind its mark.
+const NESTED: usize = 4;
+
 /// Consecutive lines of one kind.
 #[derive(Debug)]
 struct Block<'a> {
     kind: LineKind,
+    /// The index of the first line in the passage.
+    first: usize,
     lines: Vec<&'a str>,
 }
 
 /// Writes a part of a passage as a quote.
 pub(super) fn render(chunk: &Chunk, range: &Range<usize>, number: usize) -> Option<Rendered> {
     let (before, quote) = (chunk.text.get(..range.start)?, chunk.text.get(range.clone())?);
-    let kinds = line_kinds(chunk).into_iter().skip(before.matches('\n').count());
-    let blocks = blocks(quote, kinds);
+    let first = before.matches('\n').count();
+    let blocks = blocks(quote, first, line_kinds(chunk).into_iter().skip(first));
     let cited = blocks
         .iter()
         .position(|block| block.kind != LineKind::Code)
@@ -57,7 +63,10 @@ pub(super) fn render(chunk: &Chunk, range: &Range<usize>, number: usize) -> Opti
             String::new()
         };
         let (shown, words) = match block.kind {
-            LineKind::Prose => prose(&block.lines, &mark),
+            LineKind::Prose => match &chunk.items {
+                Some(items) => paragraphs_and_lists(block, items, &mark),
+                None => prose(&block.lines, &mark),
+            },
             LineKind::Row => table(&block.lines, header(before, &block.lines, at), &mark),
             LineKind::Code => listing(&block.lines, &mark),
         };
@@ -72,9 +81,9 @@ pub(super) fn render(chunk: &Chunk, range: &Range<usize>, number: usize) -> Opti
     })
 }
 
-fn blocks(quote: &str, kinds: impl Iterator<Item = LineKind>) -> Vec<Block<'_>> {
+fn blocks(quote: &str, first: usize, kinds: impl Iterator<Item = LineKind>) -> Vec<Block<'_>> {
     let mut blocks: Vec<Block<'_>> = Vec::new();
-    for (line, kind) in quote.split('\n').zip(kinds) {
+    for ((at, line), kind) in (first..).zip(quote.split('\n')).zip(kinds) {
         match blocks.last_mut() {
             // An empty line is part of the listing around it.
             Some(last) if last.kind == kind || (line.trim().is_empty() && last.kind == LineKind::Code) => {
@@ -83,11 +92,79 @@ fn blocks(quote: &str, kinds: impl Iterator<Item = LineKind>) -> Vec<Block<'_>> 
             _ if line.trim().is_empty() => {}
             _ => blocks.push(Block {
                 kind,
+                first: at,
                 lines: vec![line],
             }),
         }
     }
     blocks
+}
+
+/// Returns paragraphs and lists, where the format says which lines are in lists, and the cited words: the paragraphs before
+/// the first list, or the first list.
+fn paragraphs_and_lists(block: &Block<'_>, items: &[ListLine], mark: &str) -> (String, String) {
+    let lines = (block.first..).zip(&block.lines);
+    let lines: Vec<(&str, Option<ListItem>)> = lines.map(|(at, line)| (*line, place_of(items, at))).collect();
+    let mut parts = lines.chunk_by(|(_, one), (_, other)| one.is_some() == other.is_some());
+    let cited = parts.next().unwrap_or_default();
+    let words: Vec<&str> = cited.iter().map(|(line, _)| *line).collect();
+    // A line alone needs no mark, unless something leads to it.
+    let shown = if words.len() == 1 {
+        paragraphs(cited)
+    } else {
+        part(cited)
+    };
+    let mut text = format!("{shown}{mark}");
+    for later in parts {
+        text.push_str("\n\n");
+        text.push_str(&part(later));
+    }
+    (text, words.join("\n"))
+}
+
+fn paragraphs(lines: &[(&str, Option<ListItem>)]) -> String {
+    let lines: Vec<&str> = lines.iter().map(|(line, _)| *line).collect();
+    without_numbers(&labelled(&lines))
+}
+
+/// Returns paragraphs, or a list. What continues an item that began before the quote is a paragraph.
+fn part(lines: &[(&str, Option<ListItem>)]) -> String {
+    let mut text = String::new();
+    // The depths of the open lists.
+    let mut open: Vec<u32> = Vec::new();
+    let mut was_continued = false;
+    for (line, item) in lines {
+        let Some(item) = item else {
+            return paragraphs(lines);
+        };
+        while open.last().is_some_and(|depth| *depth > item.depth) {
+            open.pop();
+        }
+        let is_open = open.last() == Some(&item.depth);
+        let indent = NESTED * (open.len() - usize::from(is_open && !item.continued));
+        let indent = " ".repeat(indent);
+        let line = without_numbers(line);
+        // A blank line separates a further paragraph of an item from it, and from the next item.
+        let gap = if item.continued || was_continued {
+            "\n\n"
+        } else {
+            "\n"
+        };
+        was_continued = item.continued;
+        text.push_str(gap);
+        if item.continued {
+            text.push_str(&format!("{indent}{line}"));
+            continue;
+        }
+        if !is_open {
+            open.push(item.depth);
+        }
+        let mark = item
+            .number
+            .map_or_else(|| "-".to_owned(), |number| format!("{number}."));
+        text.push_str(&format!("{indent}{mark} {line}"));
+    }
+    text.trim().to_owned()
 }
 
 /// Returns paragraphs, with the lines after a lead-in as a list, and the cited words: the lines up to
@@ -279,6 +356,57 @@ mod tests {
             };
             let chunk = Chunk::new("d", "d.txt", 0, &format!("{before}{quote}"));
             assert_eq!(render(&chunk, &(before.len()..chunk.text.len()), 1), Some(wanted));
+        }
+    }
+
+    #[test]
+    fn known_lists_keep_their_numbers_and_depths() {
+        let text = "Feed them:\nFill it.\nWait.\nseeds\nnuts\nLook [2].\nThey come.\nRobins";
+        let mut chunk = Chunk::new("d", "d.md", 0, text);
+        let item = |line, item| ListLine { line, item };
+        chunk.listings = Some(Vec::new());
+        chunk.items = Some(vec![
+            item(1, ListItem::new(1, Some(3))),
+            item(2, ListItem::continued(1)),
+            item(3, ListItem::new(2, None)),
+            item(4, ListItem::new(2, None)),
+            item(5, ListItem::new(1, Some(4))),
+            item(7, ListItem::new(1, None)),
+        ]);
+        let list = "3. Fill it.\n\n    Wait.\n\n    - seeds\n    - nuts\n4. Look (2).";
+        for (quote, shown, cited) in [
+            (
+                text,
+                format!("Feed them: [1]\n\n{list}\n\nThey come.\n\n- Robins"),
+                "Feed them:",
+            ),
+            (
+                "Fill it.\nWait.\nseeds\nnuts\nLook [2].",
+                format!("{list} [1]"),
+                "Fill it.\nWait.\nseeds\nnuts\nLook [2].",
+            ),
+            // A quote that begins within an item, and within an inner list.
+            ("Wait.\nseeds", "Wait.\n\n- seeds [1]".to_owned(), "Wait.\nseeds"),
+            (
+                "nuts\nLook [2].",
+                "- nuts\n4. Look (2). [1]".to_owned(),
+                "nuts\nLook [2].",
+            ),
+            // A line alone is a sentence, unless something leads to it.
+            ("seeds", "seeds [1]".to_owned(), "seeds"),
+            (
+                "They come.\nRobins",
+                "They come. [1]\n\n- Robins".to_owned(),
+                "They come.",
+            ),
+        ] {
+            let start = text.find(quote).unwrap();
+            let rendered = render(&chunk, &(start..start + quote.len()), 1).unwrap();
+            assert_eq!(
+                (rendered.text, rendered.quote),
+                (shown, cited.to_owned()),
+                "{quote}"
+            );
         }
     }
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use crate::documents::list::{ListItem, ListLine};
 use crate::documents::{MAX_SENTENCE_BYTES, sentences};
 use crate::{Block, BlockKind, DocumentKind, Parsed};
 
@@ -42,6 +43,10 @@ pub struct Piece {
     /// and in files written before this was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listings: Option<LineRanges>,
+    /// The lines that are in lists, in order. `None` if the format does not say what a list is, and in files written
+    /// before this was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items: Option<Vec<ListLine>>,
 }
 
 /// Ranges of lines, in order.
@@ -59,6 +64,8 @@ pub(crate) fn chunks(parsed: &Parsed) -> Vec<Piece> {
             repeated: 0,
             lines: 0,
             listings: marks_listings(parsed).then(LineRanges::new),
+            items: marks_lists(parsed.kind).then(Vec::new),
+            item: None,
             last: "",
             full_from: TARGET_BYTES,
             term: None,
@@ -93,6 +100,18 @@ fn marks_listings(parsed: &Parsed) -> bool {
     }
 }
 
+/// Returns whether documents of a kind say which parts of them are lists.
+fn marks_lists(kind: DocumentKind) -> bool {
+    use DocumentKind::{
+        Asciidoc, Code, Csv, Docx, Epub, Html, Image, Json, Markdown, Notebook, Odp, Ods, Odt, Pdf, Pptx,
+        Rst, Rtf, Text, Xlsx,
+    };
+    match kind {
+        Markdown | Html | Epub | Notebook | Rst | Asciidoc => true,
+        Code | Csv | Docx | Image | Json | Odp | Ods | Odt | Pdf | Pptx | Rtf | Text | Xlsx => false,
+    }
+}
+
 /// Returns whether an entry of a definition list begins with a block: with the first of its terms.
 fn begins_entry(blocks: &[Block], at: usize) -> bool {
     let is_after_term = at.checked_sub(1).is_some_and(|before| is_term(&blocks[before]));
@@ -121,6 +140,10 @@ struct Chunker<'a> {
     lines: u32,
     /// The lines of `text` that are listings; `None` if the document does not say.
     listings: Option<LineRanges>,
+    /// The lines of `text` that are in lists; `None` if the document does not say.
+    items: Option<Vec<ListLine>>,
+    /// The place in a list of the paragraph that is added.
+    item: Option<ListItem>,
     /// The last sentence added, if it may be repeated.
     last: &'a str,
     /// The size in bytes from which on `text` is full: [`TARGET_BYTES`], and [`MAX_BYTES`] in an entry of a
@@ -154,6 +177,7 @@ impl<'a> Chunker<'a> {
         }
         self.term = block.term.as_deref().filter(|_| !is_term(block));
         self.columns = block.columns.as_deref();
+        self.item = block.item;
         match block.kind {
             // A row is not cut.
             BlockKind::Prose if block.columns.is_some() && block.text.len() <= MAX_SENTENCE_BYTES => {
@@ -186,6 +210,7 @@ impl<'a> Chunker<'a> {
     /// Adds a sentence, which may be repeated at the start of the next chunk.
     fn sentence(&mut self, between: &str, sentence: &'a str) {
         self.add(between, sentence);
+        self.mark_item();
         self.last = if sentence.len() <= MAX_OVERLAP_BYTES {
             sentence
         } else {
@@ -234,10 +259,26 @@ impl<'a> Chunker<'a> {
         }
     }
 
+    /// Records the place of the last line in a list.
+    fn mark_item(&mut self) {
+        let (Some(items), Some(item)) = (&mut self.items, &mut self.item) else {
+            return;
+        };
+        if items.last().is_none_or(|last| last.line != self.lines) {
+            items.push(ListLine {
+                line: self.lines,
+                item: *item,
+            });
+        }
+        // What follows of the paragraph in the next chunk continues the item.
+        *item = ListItem::continued(item.depth);
+    }
+
     fn close(&mut self) {
         let text = std::mem::take(&mut self.text);
         let repeated = std::mem::take(&mut self.repeated);
         let listings = self.listings.as_mut().map(std::mem::take);
+        let items = self.items.as_mut().map(std::mem::take);
         self.lines = 0;
         if self.fresh && !text.trim().is_empty() {
             self.pieces.push(Piece {
@@ -246,6 +287,7 @@ impl<'a> Chunker<'a> {
                 text,
                 repeated: Some(repeated as u32),
                 listings,
+                items,
             });
         }
         self.fresh = false;

@@ -8,6 +8,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::documents::chunk::LineRanges;
+use crate::documents::list::ListLine;
 
 /// The format that a document was read as. The content decides; the file name is used only where
 /// the content is ambiguous.
@@ -192,10 +193,13 @@ pub struct Chunk {
     /// Its sentences: separated by one space within a paragraph and by a line feed between
     /// paragraphs.
     pub text: String,
-    /// The lines of listings, counted from 0, in order. `None` for sections and sentences, and if the format
-    /// does not say what a listing is, as HTML and Markdown do.
+    /// The lines of listings, counted from 0, in order. `None` for sentences, and if the format does not say what a listing
+    /// is, as HTML and Markdown do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listings: Option<LineRanges>,
+    /// The lines that are in lists, in order. `None` for sentences, and if the format does not say what a list is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items: Option<Vec<ListLine>>,
 }
 
 impl Chunk {
@@ -213,6 +217,7 @@ impl Chunk {
             ordinal,
             text: text.to_owned(),
             listings: None,
+            items: None,
         }
     }
 

@@ -5,6 +5,7 @@ mod document;
 mod follower;
 mod levels;
 mod library;
+pub(crate) mod list;
 mod parse;
 mod sentence;
 
@@ -18,6 +19,7 @@ pub use library::{
     Change, ChangeKind, Claim, DocumentFilter, DocumentOwner, DocumentPage, FilterError, IndexingProgress,
     Library, LibraryError, LibraryLimits, Salvage, SavedDocument, Source, SourceOutcome, SourceRoot, Work,
 };
+pub use list::{ListItem, ListLine};
 pub use parse::{
     Block, BlockKind, EXTENSIONS, FrontMatter, PARSER_VERSION, ParseError, ParseErrorKind, ParseLimits,
     Parsed, parse,

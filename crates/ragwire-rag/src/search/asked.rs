@@ -6,7 +6,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::abbreviations::{is_abbreviation, is_spelled_out};
 use super::identifier::{Identifier, without_number};
-use super::labels::{begins_with_code, is_introduction, without_kind, without_site};
+use super::labels::{begins_with_code, without_kind};
 use super::quantity::{Quantity, asks_for_price};
 use super::subject::{
     asks_for_action, is_action, is_defined_in_characters, subject_in_characters, subject_in_words,
@@ -133,6 +133,11 @@ impl Asked {
         self.price
     }
 
+    /// Returns whether the question asks why.
+    pub(crate) fn is_reason(&self) -> bool {
+        self.reason
+    }
+
     /// Returns whether a figure or table is asked about.
     pub(crate) fn is_of_figure(&self) -> bool {
         self.figure
@@ -166,31 +171,6 @@ impl Asked {
         };
         // `HashMap` has parts that `hashmap` lacks.
         names.any(|name| is_subject(name) || is_subject(&name.to_lowercase()))
-    }
-
-    /// Returns whether a part of a document, by its headings from the outermost, is about what the question asks about and
-    /// nothing else. An introduction is about what the heading above it names, or the title.
-    pub(crate) fn is_part_named(
-        &self,
-        library: LibraryView<'_>,
-        headings: &str,
-        title: impl FnOnce() -> Option<String>,
-        language: Language,
-    ) -> bool {
-        let is_named = |label: &str| self.is_named_by(library, label, language);
-        let (above, last) = headings.rsplit_once(" > ").unwrap_or(("", headings));
-        if is_named(last) {
-            return true;
-        }
-        if !last.is_empty() && !is_introduction(without_number(last)) {
-            return false;
-        }
-        let above = above.rsplit(" > ").next().unwrap_or_default();
-        if above.is_empty() {
-            title().is_some_and(|title| is_named(without_site(&title)))
-        } else {
-            is_named(above)
-        }
     }
 
     /// Returns the identifier that the question asks something about.

@@ -20,7 +20,8 @@ const ENGLISH: &str = "many much use used uses using tell explain describe give 
     may might must shall whom whose nobody noone none never again getting gets gives giving gave goes going \
     went comes came coming seem seems trying tried tries certain whenever whatever whichever rather quite \
     pretty kinda sorta dont doesnt didnt isnt arent cant couldnt wont wouldnt shouldnt havent hasnt wasnt \
-    whats hows wheres whos theres thats lets rid stand stands abbreviation acronym";
+    whats hows wheres whos theres thats lets rid stand stands abbreviation acronym \
+    setup howto tutorial";
 
 const FRENCH: &str = "comment quand pourquoi combien quel quelle quels quelles où quoi puis peut peux peuvent \
     dois doit doivent faut utiliser utilise utilisé expliquer explique expliquez décrire décris décrivez donner \
@@ -44,7 +45,8 @@ const GERMAN: &str = "wer wen wem wessen wann warum wieso weshalb wofür womit w
     hab habs hast kriege kriegt kriegst kriegen gibts gehts klappt klappen klappte stell stelle stellt mal \
     eben ne nen nem ner nich nix grad gerade brauche brauchst braucht brauchen müsste könnte könnt würde mehr \
     einfach gar halt denn doch wohl jetzt gern gerne danke hallo immer nie manchmal wieder kommt kommen \
-    irgendwer irgendeine irgendein niemand keiner alles ganz nun eh ab möglich möglichkeit weise ausversehen \
+    mache machen machst mach tue tust \
+    höchstens mindestens gemeint zeigst nutzt benutzt findest bekommst erhältst gehst irgendwer irgendeine irgendein niemand keiner alles ganz nun eh ab möglich möglichkeit weise ausversehen \
     klar bloß steht stehen";
 
 const SPANISH: &str = "cómo cuándo cuánto cuánta cuántos cuántas qué cuál cuáles dónde quién quiénes puedo \

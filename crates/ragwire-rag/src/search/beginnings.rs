@@ -3,10 +3,14 @@
 
 use std::collections::{HashMap, HashSet};
 
+use unicode_segmentation::UnicodeSegmentation;
+
 use crate::documents::LibraryView;
 use crate::search::analyzer::Language;
 use crate::search::asked::Asked;
-use crate::search::labels::without_site;
+use crate::search::asking::only_asks;
+use crate::search::identifier::without_number;
+use crate::search::labels::{is_introduction, without_site};
 use crate::search::retrieve::with_passages;
 use crate::{Chunk, DocumentFilter, Hit, LibraryError};
 
@@ -18,6 +22,81 @@ const FIRST_PASSAGES: usize = 2;
 /// How many passages before a hit its section may begin.
 const MAX_PASSAGES_BEFORE: usize = 8;
 
+/// How many words a question has at most that is about one word: `cors setup`.
+const SHORT_WORDS: usize = 2;
+
+/// What a page or section is named after, if it is to be read from its beginning.
+#[derive(Debug)]
+enum Wanted<'a> {
+    /// What the question asks the meaning of.
+    Subject(&'a Asked),
+    /// The words of a question that asks how something is done, or of keywords: `sending email`.
+    Topic(HashSet<String>),
+}
+
+impl<'a> Wanted<'a> {
+    fn of(library: LibraryView<'_>, question: &str, asked: &'a Asked, language: Language) -> Option<Self> {
+        if asked.is_definition() {
+            return Some(Self::Subject(asked));
+        }
+        // A number or a reason may be anywhere in a section.
+        if asked.is_of_kind() || asked.is_price() || asked.is_of_figure() || asked.is_reason() {
+            return None;
+        }
+        let question = library.well_spelled(question);
+        let topic = topic(library, &question, language);
+        // Of a long question, one word is not what it is about.
+        let is_clear =
+            topic.len() > 1 || (topic.len() == 1 && question.unicode_words().count() <= SHORT_WORDS);
+        is_clear.then_some(Self::Topic(topic))
+    }
+
+    fn stems(&self) -> Vec<&str> {
+        match self {
+            Self::Subject(asked) => asked.subject(),
+            Self::Topic(stems) => stems.iter().map(String::as_str).collect(),
+        }
+    }
+
+    /// Returns whether a heading or title has this name and no other words.
+    fn is_named_by(&self, library: LibraryView<'_>, label: &str, language: Language) -> bool {
+        match self {
+            Self::Subject(asked) => asked.is_named_by(library, label, language),
+            Self::Topic(stems) => topic(library, without_number(label), language) == *stems,
+        }
+    }
+
+    /// Returns whether a passage is of a part of its document that has this name. An introduction has that of the heading
+    /// above it, or the title. So does the first passage of a page on which something is explained.
+    fn is_part_named(&self, library: LibraryView<'_>, passage: &Chunk, language: Language) -> bool {
+        let is_named = |label: &str| self.is_named_by(library, label, language);
+        let title = || library.document(&passage.document_id)?.title;
+        let headings = passage.heading.as_deref().unwrap_or_default();
+        let (above, last) = headings.rsplit_once(" > ").unwrap_or(("", headings));
+        if is_named(last) {
+            return true;
+        }
+        let begins_page = matches!(self, Self::Topic(_)) && passage.ordinal == 0;
+        if !last.is_empty() && !is_introduction(without_number(last)) && !begins_page {
+            return false;
+        }
+        let above = above.rsplit(" > ").next().unwrap_or_default();
+        if above.is_empty() {
+            title().is_some_and(|title| is_named(without_site(&title)))
+        } else {
+            is_named(above)
+        }
+    }
+}
+
+/// Returns the stems of the words of a text that do not only ask.
+fn topic(library: LibraryView<'_>, text: &str, language: Language) -> HashSet<String> {
+    let words = text
+        .unicode_words()
+        .filter(|word| !only_asks(&word.to_lowercase(), language));
+    words.flat_map(|word| library.terms_in(word, language)).collect()
+}
+
 /// Adds the first passages of what has the name of what is asked about: of the documents that `filter` selects by their
 /// titles, and of the documents and sections among the hits.
 pub(crate) fn with_beginnings(
@@ -28,24 +107,24 @@ pub(crate) fn with_beginnings(
 ) -> Result<Vec<Hit>, LibraryError> {
     let language = library.language_of_question(&library.well_spelled(query));
     let asked = Asked::of(library, query, language);
-    if hits.is_empty() || !asked.is_definition() {
+    let Some(wanted) = Wanted::of(library, query, &asked, language).filter(|_| !hits.is_empty()) else {
         return Ok(hits);
-    }
-    let mut first = of_documents(library, &asked, language, filter, &hits)?;
-    first.extend(of_sections(library, &asked, language, &hits)?);
+    };
+    let mut first = of_documents(library, &wanted, language, filter, &hits)?;
+    first.extend(of_sections(library, &wanted, language, &hits)?);
     Ok(with_passages(hits, first))
 }
 
 /// Returns the first passages of the documents whose title or outermost heading is the name.
 fn of_documents(
     library: LibraryView<'_>,
-    asked: &Asked,
+    wanted: &Wanted<'_>,
     language: Language,
     filter: &DocumentFilter,
     hits: &[Hit],
 ) -> Result<Vec<Chunk>, LibraryError> {
-    let is_named = |label: &str| asked.is_named_by(library, label, language);
-    let titled = library.titled(&asked.subject(), filter).into_iter();
+    let is_named = |label: &str| wanted.is_named_by(library, label, language);
+    let titled = library.titled(&wanted.stems(), filter).into_iter();
     let titled = titled.filter(|(_, title)| is_named(without_site(title)));
     let headed = hits.iter().filter(|hit| {
         let headings = hit.chunk.heading.as_deref().unwrap_or_default();
@@ -67,7 +146,7 @@ fn of_documents(
 /// Returns the first passages of the sections whose heading is the name.
 fn of_sections(
     library: LibraryView<'_>,
-    asked: &Asked,
+    wanted: &Wanted<'_>,
     language: Language,
     hits: &[Hit],
 ) -> Result<Vec<Chunk>, LibraryError> {
@@ -75,7 +154,8 @@ fn of_sections(
     let named = hits.iter().map(|hit| &hit.chunk).filter(|chunk| {
         let headings = chunk.heading.as_deref().unwrap_or_default();
         let innermost = headings.rsplit(" > ").next().unwrap_or_default();
-        seen.insert((chunk.document_id.as_str(), headings)) && asked.is_named_by(library, innermost, language)
+        seen.insert((chunk.document_id.as_str(), headings))
+            && wanted.is_named_by(library, innermost, language)
     });
     let mut found = Vec::new();
     for chunk in named.take(MAX_BEGINNINGS) {
@@ -95,11 +175,32 @@ fn of_sections(
     Ok(found)
 }
 
-/// Returns which hits begin a part of a document that is named after what is asked about: its section, or its introduction.
-pub(crate) fn begin_named_parts(library: LibraryView<'_>, asked: &Asked, hits: &[Hit]) -> Vec<bool> {
-    if !asked.is_definition() {
-        return vec![false; hits.len()];
-    }
+/// What a passage begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begins {
+    /// The part of a document that is named after what the question asks the meaning of: its section, or its introduction.
+    Definition,
+    /// A part that is named as the question is.
+    Topic,
+    /// Neither.
+    Nothing,
+}
+
+/// Returns what hits begin.
+pub(crate) fn begin_named_parts(
+    library: LibraryView<'_>,
+    question: &str,
+    asked: &Asked,
+    language: Language,
+    hits: &[Hit],
+) -> Vec<Begins> {
+    let Some(wanted) = Wanted::of(library, question, asked, language) else {
+        return vec![Begins::Nothing; hits.len()];
+    };
+    let named = match wanted {
+        Wanted::Subject(_) => Begins::Definition,
+        Wanted::Topic(_) => Begins::Topic,
+    };
     let section = |hit: &Hit| (hit.chunk.document_id.clone(), hit.chunk.heading.clone());
     let mut first: HashMap<_, u32> = HashMap::new();
     for hit in hits {
@@ -107,10 +208,9 @@ pub(crate) fn begin_named_parts(library: LibraryView<'_>, asked: &Asked, hits: &
         *least = hit.chunk.ordinal.min(*least);
     }
     let begins = |hit: &Hit| {
-        let headings = hit.chunk.heading.as_deref().unwrap_or_default();
-        let title = || library.document(&hit.chunk.document_id)?.title;
-        first.get(&section(hit)) == Some(&hit.chunk.ordinal)
-            && asked.is_part_named(library, headings, title, library.language_of(&hit.chunk.text))
+        let is_named = first.get(&section(hit)) == Some(&hit.chunk.ordinal)
+            && wanted.is_part_named(library, &hit.chunk, library.language_of(&hit.chunk.text));
+        if is_named { named } else { Begins::Nothing }
     };
     hits.iter().map(begins).collect()
 }
@@ -176,5 +276,50 @@ mod tests {
         // A page is found by its title, even if no hit is of it.
         assert_eq!(added("what does owl do", "calls"), ["owl;", "Hunts by night."]);
         assert!(added("how does an owl hunt", "quiet").is_empty());
+    }
+
+    #[test]
+    fn a_page_or_section_named_as_the_question_is_read_from_its_beginning() {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        let more = "Feeders hang in gardens. ".repeat(80);
+        let page = format!("# Using feeders in gardens\n\n## Start\n\nHang it up.\n\n## Cats\n\n{more}\n");
+        let section = format!(
+            "# Owls\n\n## Sending owls\n\nOpen the door.\n\n{more}\n\n## Sending sick owls\n\nMany.\n"
+        );
+        for (name, text) in [("feeders.md", page.as_str()), ("owls.md", section.as_str())] {
+            library
+                .add(
+                    name,
+                    &parse(name, text.as_bytes(), &ParseLimits::default()).unwrap(),
+                )
+                .unwrap();
+        }
+        let all = library.all();
+        let begin = |question: &str| -> Vec<String> {
+            let hits = library.search("feeders gardens many", 8).unwrap();
+            let hits = with_beginnings(all, question, &all.visible(), hits).unwrap();
+            let language = all.language_of_question(question);
+            let asked = Asked::of(all, question, language);
+            let begin = begin_named_parts(all, question, &asked, language, &hits).into_iter();
+            let begun = begin.zip(&hits).filter(|(begins, _)| *begins == Begins::Topic);
+            begun
+                .map(|(_, hit)| hit.chunk.text.chars().take(11).collect())
+                .collect()
+        };
+        for (question, wanted) in [
+            ("how do I use feeders in gardens?", &["Hang it up."][..]),
+            ("feeders garden", &["Hang it up."]),
+            ("how to send owls", &["Open the do"]),
+            ("sending owls", &["Open the do"]),
+            // A number may be anywhere in the section, and so may a reason.
+            ("how many feeders in gardens", &[]),
+            ("why use feeders in gardens", &[]),
+            // Words that the heading does not have.
+            ("how do I send small owls", &[]),
+            // One word of a question is not what it is about.
+            ("how do I get rid of owls there", &[]),
+        ] {
+            assert_eq!(begin(question), wanted, "{question}");
+        }
     }
 }

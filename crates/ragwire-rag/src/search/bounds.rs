@@ -22,6 +22,8 @@ const ASKS_WHETHER: [&str; 4] = ["can", "could", "fit", "may"];
 /// What asks for a limit with those, or with a number or a size.
 const ASKS_FOR_MOST: [&str; 5] = ["allowed", "at most", "max", "maximum", "possible"];
 const MEASURES: [&str; 4] = ["length of", "number of", "size", "size of"];
+/// Words that only say that a limit is asked for. A sentence that gives one need not have them: `up to five reminders`.
+const SAY_SO: [&str; 3] = ["max", "maximum", "number"];
 /// What documents call it.
 const CALLED: &str = "maximum limit limits";
 const STEMS: [&str; 2] = ["limit", "maximum"];
@@ -45,6 +47,11 @@ pub(crate) fn with_bounds(
 /// Returns whether words of a document say that it is about a limit, by their stems.
 pub(crate) fn names_bound<'a>(mut stems: impl Iterator<Item = &'a String>) -> bool {
     stems.any(|stem| STEMS.contains(&stem.as_str()))
+}
+
+/// Returns whether a word in lower case of a question for a limit only says that one is asked for.
+pub(crate) fn says_that_bound_is_asked(word: &str) -> bool {
+    SAY_SO.contains(&word)
 }
 
 /// Returns whether a question asks how many or how much of something is possible. Only English ones are known.

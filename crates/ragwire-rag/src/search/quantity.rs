@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use unicode_segmentation::UnicodeSegmentation;
+
 use crate::LibraryView;
 use crate::search::analyzer::is_paired;
 use crate::search::lexicon::{
@@ -34,6 +36,12 @@ pub(crate) fn without_number_of(question: &str) -> Cow<'_, str> {
     }
 }
 
+/// How a question begins that may ask for a version, and within how many words after it the word is.
+const ASKS_FOR_VERSION: [&str; 10] = [
+    "which", "what", "what's", "whats", "minimum", "minimal", "lowest", "welche", "welcher", "quelle",
+];
+const VERSION_WITHIN: usize = 3;
+
 /// Returns whether a question asks what something costs.
 pub(crate) fn asks_for_price(question: &str) -> bool {
     let lower = question.to_lowercase();
@@ -43,6 +51,16 @@ pub(crate) fn asks_for_price(question: &str) -> bool {
         .any(|start| lower.contains(start))
         && lower.trim_end_matches(QUESTION_MARKS).ends_with(" cost");
     asks_what_it_costs || PRICE_PHRASES.iter().any(|phrase| lower.contains(phrase))
+}
+
+/// Returns whether a question asks for a version: `which Ubuntu version`. Its answer has a number, and rarely that word.
+pub(crate) fn asks_for_version(question: &str) -> bool {
+    let lower = question.to_lowercase();
+    let mut words = lower.unicode_words();
+    let asks = words
+        .next()
+        .is_some_and(|first| ASKS_FOR_VERSION.contains(&first));
+    asks && words.take(VERSION_WITHIN).any(|word| word == "version")
 }
 
 /// The quantity that a question asks for.
@@ -288,6 +306,19 @@ mod tests {
                 fit,
                 "{question} {sentence}"
             );
+        }
+    }
+
+    #[test]
+    fn a_version_is_asked_for_at_the_beginning() {
+        for (question, asks) in [
+            ("which Ubuntu version", true),
+            ("What version of Python is needed?", true),
+            ("minimum rust version", true),
+            ("how do I update the version", false),
+            ("what changes if I install an old version", false),
+        ] {
+            assert_eq!(asks_for_version(question), asks, "{question}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Documents that name what others explain: lists of changes, and tests. Their passages come after others, unless they are
+//! Documents that name what others explain: lists of changes, tests, and pages with source code. Their passages come after others, unless they are
 //! asked for.
 
 use unicode_segmentation::UnicodeSegmentation;
@@ -25,6 +25,10 @@ const TEST_FOLDERS: [&str; 5] = ["test", "tests", "__tests__", "testdata", "fixt
 /// What the name of a file of tests begins or ends with, without its extension.
 const TEST_STARTS: [&str; 1] = ["test_"];
 const TEST_ENDS: [&str; 5] = ["_test", ".test", "-test", ".spec", "_spec"];
+/// The folder in which Sphinx writes source code as pages.
+const SOURCE_FOLDER: &str = "_modules";
+/// What the words of a question about source code begin with.
+const ABOUT_SOURCES: [&str; 4] = ["source", "code", "implement", "module"];
 /// What the words of a question about tests begin with.
 const ABOUT_TESTS: [&str; 3] = ["test", "fixture", "assert"];
 
@@ -35,6 +39,8 @@ pub(crate) enum Secondary {
     Changes,
     /// Tests.
     Tests,
+    /// A page with source code, beside the pages that explain it.
+    Sources,
 }
 
 impl Secondary {
@@ -47,6 +53,8 @@ impl Secondary {
             .any(|words| heading.contains(words) || name.contains(words));
         if lists_changes {
             Some(Self::Changes)
+        } else if name.split('/').any(|folder| folder == SOURCE_FOLDER) {
+            Some(Self::Sources)
         } else {
             holds_tests(&name).then_some(Self::Tests)
         }
@@ -57,6 +65,7 @@ impl Secondary {
         let words: &[&str] = match self {
             Self::Changes => &ABOUT_CHANGES,
             Self::Tests => &ABOUT_TESTS,
+            Self::Sources => &ABOUT_SOURCES,
         };
         question
             .unicode_words()
@@ -76,6 +85,7 @@ fn holds_tests(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Chunk;
 
     #[test]
     fn a_question_is_about_tests_or_changes_by_the_beginnings_of_its_words() {
@@ -84,9 +94,18 @@ mod tests {
             (Secondary::Tests, "how do i specify the latest one", false),
             (Secondary::Changes, "since which release is it fixed", true),
             (Secondary::Changes, "which prefix is unchanged", false),
+            (Secondary::Sources, "show the implementation of a queryset", true),
+            (Secondary::Sources, "what is a queryset", false),
         ] {
             assert_eq!(secondary.is_asked_for(question), wanted, "{question}");
         }
+    }
+
+    #[test]
+    fn pages_with_source_code_come_after_those_that_explain_it() {
+        let of = |name: &str| Secondary::of(&Hit::new(Chunk::new("d", name, 0, "x"), 1.0));
+        assert_eq!(of("docs/_modules/garden/birds.html"), Some(Secondary::Sources));
+        assert_eq!(of("docs/modules/birds.html"), None);
     }
 
     #[test]

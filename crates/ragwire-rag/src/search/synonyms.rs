@@ -88,7 +88,7 @@ const SPELLINGS: [(&str, &str); 24] = [
 ];
 /// Abbreviations that users type, with what documents have in full. Not the other way round: `dir` is the name of
 /// an element, and an `arg` is part of listings.
-const ABBREVIATIONS: [(&str, &str); 22] = [
+const ABBREVIATIONS: [(&str, &str); 23] = [
     ("addr", "address"),
     ("admin", "administrator"),
     ("app", "application"),
@@ -103,6 +103,7 @@ const ABBREVIATIONS: [(&str, &str); 22] = [
     ("db", "database"),
     ("dir", "directory"),
     ("env", "environment"),
+    ("err", "error"),
     ("func", "function"),
     ("img", "image"),
     ("lib", "library"),

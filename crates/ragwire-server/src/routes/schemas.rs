@@ -56,6 +56,9 @@ ragwire_endpoints::sampled_schemas! {
         note("/ordinal", "Counted from 0, on its level."),
         note("/listings", "The lines of listings in a passage, counted from 0; `end` is the line after the last one. Absent if \
             the format does not say what a listing is."),
+        note("/items", "The lines of a passage that are in lists: `depth` is how many lists a line is in, `number` that of an item \
+            of an ordered list. A line with `continued` is a further paragraph of the item before it. Absent if the format does \
+            not say what a list is."),
     ];
 }
 
@@ -95,7 +98,15 @@ fn chunks() -> Vec<Value> {
     (section.heading, section.parent) = (Some("Heading".into()), Some("d-s0".into()));
     let mut with_listing = passage.clone();
     with_listing.listings = Some(std::iter::once(0..1).collect());
-    vec![json!(passage), json!(section), json!(with_listing)]
+    let mut in_list = json!(passage);
+    in_list["items"] =
+        json!([{"line": 0, "depth": 1, "number": WIDE}, {"line": 1, "depth": 1, "continued": true}]);
+    let in_list = serde_json::from_value::<ragwire_rag::Chunk>(in_list).ok();
+    let samples = [json!(passage), json!(section), json!(with_listing)];
+    samples
+        .into_iter()
+        .chain(in_list.map(|chunk| json!(chunk)))
+        .collect()
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ use crate::search::meaning::ANSWERS;
 const ENOUGH_BYTES: usize = 300;
 /// A listing is quoted to its end up to this length.
 const LISTING_BYTES: usize = 700;
+/// A list is quoted to its end up to this length.
+const LIST_BYTES: usize = 900;
 /// An entry of a list, such as an option with its description, is quoted up to the last of the question's words that
 /// it has within this length.
 const ENTRY_BYTES: usize = 1_000;
@@ -80,11 +82,22 @@ impl Reader<'_> {
         } else {
             from
         };
+        // The first step leads to the others.
+        let is_step = segments[from].item.is_some_and(|item| item.number.is_some());
+        let mut whole_list = if is_step {
+            list_end(segments, from, from)
+        } else {
+            None
+        };
         let has_all = |held: &HashSet<String>| self.covered(held) >= COMPLETE || nears[from] >= ANSWERS;
         while let Some(next) = segments.get(to + 1) {
             let (last, bytes) = (&segments[to], segments[to].end - segments[from].start);
             let with = next.end - segments[from].start;
             let in_listing = last.kind == LineKind::Code && next.kind == LineKind::Code;
+            if last.leads_in() && last.item.is_none() {
+                whole_list = list_end(segments, from, to + 1).or(whole_list);
+            }
+            let in_list = whole_list.is_some_and(|end| to < end);
             if next.is_footnote() && next.line != last.line {
                 break;
             }
@@ -95,14 +108,14 @@ impl Reader<'_> {
             if is_row(to) && is_row(to + 1) && self.covered(&stems[to + 1]) < best_row {
                 break;
             }
-            if with > QUOTE_BYTES && to >= complete_at && !(in_listing && with <= LISTING_BYTES) {
+            if with > QUOTE_BYTES && to >= complete_at && !(in_listing && with <= LISTING_BYTES) && !in_list {
                 break;
             }
             let is_complete = !last.leads_in() && !last.is_question() && has_all(&held);
             if is_complete && segments.len() <= FEW_SENTENCES {
                 break;
             }
-            let is_new = next.line != last.line && !last.leads_in() && !in_listing;
+            let is_new = next.line != last.line && !last.leads_in() && !in_listing && !in_list;
             if is_new && bytes >= ENOUGH_BYTES && to >= complete_at {
                 let paragraph = segments
                     .iter()
@@ -127,14 +140,27 @@ impl Reader<'_> {
             to = from + whole;
         }
         let is_loose = |at: usize| {
-            let of_next = segments[at].is_title() && segments[at - 1].text.ends_with('.');
-            segments[at].leads_in() || segments[at].is_question() || of_next
+            let before = &segments[at - 1];
+            let of_next = segments[at].is_title()
+                && (before.text.ends_with('.') || (before.kind == LineKind::Code && at + 1 < segments.len()));
+            // The names of the columns without a row.
+            let names_columns =
+                is_row(at) && !is_row(at - 1) && segments.get(at + 1).is_some() && is_row(at + 1);
+            segments[at].leads_in() || segments[at].is_question() || of_next || names_columns
         };
         while to > from && is_loose(to) {
             to -= 1;
         }
         (to, held)
     }
+}
+
+/// Returns the last segment of the list that segment `at` begins, if a quote from `from` to its end is not too long.
+fn list_end(segments: &[Segment<'_>], from: usize, at: usize) -> Option<usize> {
+    let in_list = (at..segments.len()).take_while(|at| segments[*at].item.is_some());
+    in_list
+        .last()
+        .filter(|end| segments[*end].end - segments[from].start <= LIST_BYTES)
 }
 
 /// Returns where a quote begins. A quote from the middle of a short listing begins with the first line of the listing, or

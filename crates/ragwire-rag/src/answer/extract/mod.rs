@@ -24,7 +24,7 @@ use self::segments::{Segment, segments};
 use crate::search::about::AboutDocument;
 use crate::search::analyzer::Language;
 use crate::search::asked::Asked;
-use crate::search::beginnings::begin_named_parts;
+use crate::search::beginnings::{Begins, begin_named_parts};
 use crate::search::entries::{Part, entries};
 use crate::search::identifier::Identifier;
 use crate::search::lexical::indexed_text;
@@ -212,7 +212,7 @@ pub(super) fn extract(
         terms: &terms,
         question: question.trim().trim_end_matches(QUESTION_MARKS).to_lowercase(),
         near,
-        named: begin_named_parts(library, &asked, hits),
+        begins: begin_named_parts(library, question, &asked, language, hits),
         asked,
         language,
         answering: ANSWERING + for_size(library.passages_found()),
@@ -353,8 +353,8 @@ struct Reader<'a> {
     /// The question in lower case, without a question mark.
     question: String,
     asked: Asked,
-    /// Which hits begin a part that is named after what the question asks for.
-    named: Vec<bool>,
+    /// What the hits begin.
+    begins: Vec<Begins>,
     /// The language of the question.
     language: Language,
     near: &'a Nearness,
@@ -438,7 +438,7 @@ impl Reader<'_> {
             let is_name = |label: &str| self.asked.is_named_by(self.library, label, language);
             // What is below the heading of a glossary is about that heading without repeating it.
             let lacks_beginning = from == 0 && hit.chunk.page.is_some() && segment.lacks_beginning();
-            let is_entry = from == 0 && !lacks_beginning && self.named[at];
+            let is_entry = from == 0 && !lacks_beginning && self.begins[at] == Begins::Definition;
             let own = self.covered(&held).max(if is_entry { below } else { 0.0 });
             let next = nears
                 .get(from + 1)

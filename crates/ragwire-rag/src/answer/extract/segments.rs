@@ -6,6 +6,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use crate::Chunk;
 use crate::answer::lexicon::REFERS_BACK;
+use crate::documents::list::{ListItem, place_of};
 use crate::documents::sentences;
 use crate::search::entries::Part;
 use crate::search::lexicon::CAPTION_LABELS;
@@ -24,6 +25,8 @@ pub(super) struct Segment<'a> {
     /// The index of its line.
     pub(super) line: usize,
     pub(super) kind: LineKind,
+    /// Its place in a list, if the format says so.
+    pub(super) item: Option<ListItem>,
 }
 
 impl<'a> Segment<'a> {
@@ -91,6 +94,7 @@ pub(super) fn segments(chunk: &Chunk) -> Vec<Segment<'_>> {
     let text = chunk.text.as_str();
     let mut found = Vec::new();
     let mut start = 0;
+    let items = chunk.items.as_deref().unwrap_or_default();
     for ((line, content), kind) in text.split('\n').enumerate().zip(line_kinds(chunk)) {
         let pieces = match kind {
             LineKind::Prose => sentences(content),
@@ -109,6 +113,7 @@ pub(super) fn segments(chunk: &Chunk) -> Vec<Segment<'_>> {
                 end: rest,
                 line,
                 kind,
+                item: place_of(items, line),
             });
         }
         start += content.len() + 1;

@@ -472,3 +472,40 @@ fn a_numbered_part_is_quoted_from_its_beginning() {
     // What is asked about the part is quoted from it.
     assert_eq!(quoted("what stays by § 17"), ["(2) Eggs stay."]);
 }
+
+#[test]
+fn steps_are_quoted_to_their_end_with_what_leads_to_them() {
+    let filler = "Owls see little by day and hunt for mice by night. ".repeat(8);
+    let steps = [
+        "Take the feeder down and empty all seeds that are left in it onto the compost.",
+        "Wash it with hot water and a brush, without soap, until nothing sticks to it any more.",
+        "Let it dry in the sun for a day, because wet wood rots and wet seeds germinate.",
+        "Put new seeds in and hang it where no cat reaches it, at least two metres above the ground.",
+        "Wait.",
+    ];
+    let marked = |mark: fn(usize) -> String| -> String {
+        steps
+            .iter()
+            .enumerate()
+            .map(|(at, step)| format!("{}{step}\n", mark(at + 1)))
+            .collect()
+    };
+    let leading = "Birds get ill otherwise. To clean the feeder:";
+    let quoted = |list: String| {
+        let text = format!("# Birds\n\n{filler}\n\n{leading}\n\n{list}\n{filler}\n");
+        let library = library("birds.md", text.as_bytes());
+        answer(&library, "how do I clean the feeder")
+    };
+    let whole = format!("(1.00) To clean the feeder:\n{}", steps.join("\n"));
+    let begins = |answer: &str, wanted: &str| assert!(answer.starts_with(wanted), "{answer}");
+    begins(&quoted(marked(|number| format!("{number}. "))), &whole);
+    begins(&quoted(marked(|_| "- ".to_owned())), &whole);
+}
+
+#[test]
+fn the_names_of_columns_are_not_quoted_without_a_row() {
+    let text = "# Birds\n\nA feeder attracts robins. These come:\n\n| Bird | Food |\n|---|---|\n| owl | mice |\n| wren | spiders |\n";
+    let library = library("birds.md", text.as_bytes());
+    let answer = answer(&library, "what attracts robins to a feeder");
+    assert!(!answer.ends_with("Bird | Food"), "{answer}");
+}

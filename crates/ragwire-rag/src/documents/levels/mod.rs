@@ -15,7 +15,8 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::ChunkId;
-use crate::documents::chunk::{MAX_OVERLAP_BYTES, Piece};
+use crate::documents::chunk::{LineRanges, MAX_OVERLAP_BYTES, Piece};
+use crate::documents::list::ListLine;
 use crate::documents::sentences;
 use crate::{Chunk, Document, Level};
 use ragwire::event::Levels;
@@ -29,7 +30,7 @@ pub(crate) const MAX_SECTION_BYTES: usize = 6_000;
 pub(crate) const MIN_SENTENCE_BYTES: usize = 20;
 /// Incremented whenever the same document gives different pieces or chunks than before, so that an
 /// index can detect that it is out of date.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 
 /// A section with the passages and sentences it contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -258,6 +259,7 @@ impl OutlinedDocument {
             ordinal,
             text: piece.text,
             listings: piece.listings,
+            items: piece.items,
         }
     }
 
@@ -282,6 +284,7 @@ impl OutlinedDocument {
                 ordinal: earlier + place,
                 text: text.to_owned(),
                 listings: None,
+                items: None,
             }
         };
         let own = FreshText::of(before, piece);
@@ -298,11 +301,15 @@ impl OutlinedDocument {
         let first = self.outline.passages(ordinal)?.start;
         let heading = pieces.first()?.heading.clone();
         let (mut text, mut passages, mut sentences) = (String::new(), Vec::new(), Vec::new());
+        let mut lines = SectionLines::new();
         let before = std::iter::once(before).chain(pieces.iter().map(Some));
         for ((passage, piece), before) in (first..).zip(pieces).zip(before) {
             let own = FreshText::of(before, piece);
             if !text.is_empty() {
                 text.push_str(own.between);
+            }
+            if !own.text.is_empty() {
+                lines.add(text.matches('\n').count() as u32, piece, own.text.len());
             }
             text.push_str(own.text);
             sentences.extend(self.sentences(passage, before, piece));
@@ -325,13 +332,61 @@ impl OutlinedDocument {
             parent: None,
             ordinal,
             text,
-            listings: None,
+            listings: lines.listings,
+            items: lines.items,
         };
         Some(SectionTree {
             section,
             passages,
             sentences,
         })
+    }
+}
+
+/// What the lines of a section are, as its passages know it.
+#[derive(Debug)]
+struct SectionLines {
+    listings: Option<LineRanges>,
+    items: Option<Vec<ListLine>>,
+}
+
+impl SectionLines {
+    fn new() -> Self {
+        Self {
+            listings: Some(LineRanges::new()),
+            items: Some(Vec::new()),
+        }
+    }
+
+    /// Adds the lines of a piece, whose last `bytes` begin in line `at` of the section.
+    fn add(&mut self, at: u32, piece: &Piece, bytes: usize) {
+        let skipped = &piece.text[..piece.text.len() - bytes];
+        let first = skipped.matches('\n').count() as u32;
+        let moved = |line: u32| at + line.saturating_sub(first);
+        self.listings = self
+            .listings
+            .take()
+            .zip(piece.listings.as_ref())
+            .map(|(mut all, own)| {
+                for listing in own.iter().filter(|listing| listing.end > first) {
+                    let range = moved(listing.start)..moved(listing.end);
+                    match all.last_mut() {
+                        Some(open) if open.end >= range.start => open.end = range.end,
+                        Some(_) | None => all.push(range),
+                    }
+                }
+                all
+            });
+        self.items = self.items.take().zip(piece.items.as_ref()).map(|(mut all, own)| {
+            for known in own.iter().filter(|known| known.line >= first) {
+                let line = moved(known.line);
+                // The line may begin in the piece before.
+                if all.last().is_none_or(|last: &ListLine| last.line < line) {
+                    all.push(ListLine { line, ..*known });
+                }
+            }
+            all
+        });
     }
 }
 

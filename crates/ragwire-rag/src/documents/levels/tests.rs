@@ -45,6 +45,7 @@ fn block(heading: Option<&str>, page: Option<u32>, kind: BlockKind, text: &str) 
         page,
         term: None,
         columns: None,
+        item: None,
         kind,
         text: text.to_owned(),
     }
@@ -412,4 +413,38 @@ fn levels_survive_a_restart_and_are_removed_with_their_document() {
     );
     drop(library);
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_section_knows_the_listings_and_lists_of_its_passages() {
+    let listing = "let night = true;\n".repeat(130);
+    let steps: String = (1..40)
+        .map(|step| format!("{step}. Look for owls in tree {step} of the wood.\n"))
+        .collect();
+    let text = format!("# Owls\n\nThey hunt.\n\n```\n{listing}```\n\nThen:\n\n{steps}\nGo home.\n");
+    let of_markdown = trees(&parsed("a.md", &text));
+    let [tree] = &of_markdown[..] else {
+        panic!("{of_markdown:?}")
+    };
+    assert!(tree.passages.len() > 2, "{}", tree.passages.len());
+    let section = &tree.section;
+    assert_eq!(section.listings, Some(std::iter::once(1..131).collect()));
+    let lines: Vec<&str> = section.text.split('\n').collect();
+    let items = section.items.as_ref().unwrap();
+    let numbers: Vec<_> = items
+        .iter()
+        .map(|line| (lines[line.line as usize], line.item.number))
+        .collect();
+    let steps: Vec<String> = steps
+        .lines()
+        .map(|line| line.split_once(". ").unwrap().1.to_owned())
+        .collect();
+    let expected: Vec<_> = (1..)
+        .zip(&steps)
+        .map(|(step, text)| (text.as_str(), Some(step)))
+        .collect();
+    assert_eq!(numbers, expected);
+    // Text without marks has none that are known.
+    let plain = trees(&parsed("a.txt", "One.\n\nTwo.")).remove(0);
+    assert_eq!((plain.section.listings, plain.section.items), (None, None));
 }

@@ -12,6 +12,7 @@ use super::database::{meta, seal, set_meta, unseal};
 use crate::Document;
 use crate::documents::chunk::{LineRanges, Piece};
 use crate::documents::levels::Outline;
+use crate::documents::list::ListLine;
 
 /// The largest number of a passage: numbers are 63 bits on disk.
 const MAX_NUMBER: u64 = i64::MAX as u64;
@@ -27,6 +28,8 @@ struct StoredPiece {
     repeated: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     listings: Option<LineRanges>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    items: Option<Vec<ListLine>>,
 }
 
 /// A document with what follows from its text.
@@ -106,6 +109,7 @@ pub(super) fn replace(
             text: piece.text.clone(),
             repeated: piece.repeated,
             listings: piece.listings.clone(),
+            items: piece.items.clone(),
         };
         insert.execute((number as i64, seal(serde_json::to_vec(&stored)?)))?;
     }
@@ -130,6 +134,7 @@ fn piece_of(number: u64, sealed: &[u8]) -> Result<Piece, LibraryError> {
         text,
         repeated,
         listings,
+        items,
     } = serde_json::from_slice(unseal(sealed, &format!("passage {number}"))?)?;
     Ok(Piece {
         heading,
@@ -137,5 +142,6 @@ fn piece_of(number: u64, sealed: &[u8]) -> Result<Piece, LibraryError> {
         text,
         repeated,
         listings,
+        items,
     })
 }

@@ -38,7 +38,9 @@ pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseErr
         open: String::new(),
         inside: Inside::Text,
         in_definitions: false,
+        lists: Vec::new(),
         after_gap: false,
+        is_attached: false,
     };
     for line in text.lines() {
         reader.line(line.trim_end())?;
@@ -77,8 +79,12 @@ struct Reader {
     inside: Inside,
     /// Whether a definition list is open.
     in_definitions: bool,
+    /// The marks of the items of the open lists, the innermost last.
+    lists: Vec<String>,
     /// Whether the last line was empty.
     after_gap: bool,
+    /// Whether the next block belongs to the open item, after a line with `+`.
+    is_attached: bool,
 }
 
 impl Reader {
@@ -106,6 +112,7 @@ impl Reader {
         if let Some((level, heading)) = heading(line) {
             self.flush()?;
             self.close_definitions();
+            self.close_lists(0);
             self.blocks.heading(level, &inline(heading));
             return Ok(());
         }
@@ -128,12 +135,19 @@ impl Reader {
         let is_attribute = line.starts_with('[') && line.ends_with(']')
             || line.starts_with(':') && line[1..].split_once(':').is_some_and(|(name, _)| is_name(name));
         let is_macro = MACROS.iter().any(|name| line.starts_with(name));
+        self.is_attached |= line == "+";
         if is_boundary || is_attribute || is_macro || line.starts_with("//") {
             return self.flush();
         }
-        let (is_item, content) = list_item(line);
-        if is_item {
+        let (start, content) = start(line);
+        let is_attached = std::mem::take(&mut self.is_attached);
+        if start != Start::Text {
             self.flush()?;
+        }
+        if let Start::Item(marks) = start {
+            self.item(marks);
+        } else if after_gap && !is_attached && !line.starts_with(char::is_whitespace) {
+            self.close_lists(0);
         }
         if let Some((term, description)) = definition(content)
             && (self.open.is_empty() || self.in_definitions)
@@ -147,7 +161,7 @@ impl Reader {
             self.open.push('\n');
             return Ok(());
         }
-        if after_gap && !is_item && !line.starts_with(char::is_whitespace) {
+        if after_gap && start == Start::Text && !line.starts_with(char::is_whitespace) {
             self.close_definitions();
         }
         self.open.push_str(content);
@@ -158,6 +172,25 @@ impl Reader {
     fn close_definitions(&mut self) {
         if std::mem::take(&mut self.in_definitions) {
             self.blocks.close_definitions();
+        }
+    }
+
+    /// Begins an item of the open list with these marks, or of a list within the open ones.
+    fn item(&mut self, marks: &str) {
+        if let Some(open) = self.lists.iter().position(|open| open == marks) {
+            self.close_lists(open + 1);
+        } else {
+            self.lists.push(marks.to_owned());
+            self.blocks.open_list(marks.starts_with('.').then_some(1));
+        }
+        self.blocks.item();
+    }
+
+    /// Closes all lists but the outermost ones.
+    fn close_lists(&mut self, kept: usize) {
+        while self.lists.len() > kept {
+            self.lists.pop();
+            self.blocks.close_list();
         }
     }
 
@@ -240,18 +273,29 @@ fn is_name(name: &str) -> bool {
             .all(|c| c.is_alphanumeric() || matches!(c, '-' | '_'))
 }
 
-/// Returns whether a line begins an item of a list or a title of a block, and its text.
-fn list_item(line: &str) -> (bool, &str) {
+/// How a line begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start<'a> {
+    /// As an item of a list, with these marks.
+    Item(&'a str),
+    /// As the title of a block.
+    Title,
+    Text,
+}
+
+/// Returns how a line begins, and its text.
+fn start(line: &str) -> (Start<'_>, &str) {
     let trimmed = line.trim_start();
     for mark in ['*', '.', '-'] {
         let rest = trimmed.trim_start_matches(mark);
-        if rest.len() < trimmed.len() && rest.starts_with(' ') {
-            return (true, rest.trim_start());
+        let marks = &trimmed[..trimmed.len() - rest.len()];
+        if !marks.is_empty() && rest.starts_with(' ') {
+            return (Start::Item(marks), rest.trim_start());
         }
     }
     match line.strip_prefix('.') {
-        Some(title) if title.starts_with(char::is_alphanumeric) => (true, title),
-        _ => (false, trimmed),
+        Some(title) if title.starts_with(char::is_alphanumeric) => (Start::Title, title),
+        _ => (Start::Text, trimmed),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Collects the text of every parser: builds heading paths, cleans text, and enforces the limits.
 
 use super::{Block, BlockKind, ParseError, ParseLimits};
+use crate::documents::list::ListItem;
 
 /// The longest heading in bytes. It is repeated in every chunk below it.
 pub(super) const MAX_HEADING_BYTES: usize = 160;
@@ -10,6 +11,17 @@ const MAX_TERM_BYTES: usize = 160;
 const MAX_COLUMNS_BYTES: usize = 240;
 /// The separator between two headings of a path.
 const SEPARATOR: &str = " > ";
+
+/// A list that is open.
+#[derive(Debug, Default)]
+struct List {
+    /// The number of the next item, in an ordered list.
+    next: Option<u64>,
+    /// The item that has begun and has no text yet.
+    begun: Option<ListItem>,
+    /// Whether it has items. HTML has lists without any, to indent paragraphs.
+    has_items: bool,
+}
 
 #[derive(Debug)]
 pub(super) struct Blocks {
@@ -22,6 +34,8 @@ pub(super) struct Blocks {
     terms: Vec<Option<String>>,
     /// The names of the columns of each open table, the innermost table last.
     tables: Vec<Option<String>>,
+    /// The open lists, the innermost last.
+    lists: Vec<List>,
     blocks: Vec<Block>,
     /// Sum of `blocks[..].text.len()`, at most `limits.max_text_bytes`.
     text_bytes: usize,
@@ -35,6 +49,7 @@ impl Blocks {
             first_level: Vec::new(),
             terms: Vec::new(),
             tables: Vec::new(),
+            lists: Vec::new(),
             blocks: Vec::new(),
             text_bytes: 0,
         }
@@ -124,6 +139,36 @@ impl Blocks {
         self.tables.pop();
     }
 
+    /// Opens a list within the open ones. An ordered one begins with the number `first`.
+    pub(super) fn open_list(&mut self, first: Option<u64>) {
+        self.lists.push(List {
+            next: first,
+            ..List::default()
+        });
+    }
+
+    /// Begins an item of the innermost list. The blocks up to the next item, or to the end of the list, are in it.
+    pub(super) fn item(&mut self) {
+        let depth = self.lists.len() as u32;
+        if let Some(list) = self.lists.last_mut() {
+            list.has_items = true;
+            list.begun = Some(ListItem::new(depth, list.next));
+            list.next = list.next.map(|number| number.saturating_add(1));
+        }
+    }
+
+    /// Closes the innermost list.
+    pub(super) fn close_list(&mut self) {
+        self.lists.pop();
+    }
+
+    /// Returns the place in a list of the next paragraph.
+    fn place_in_list(&mut self) -> Option<ListItem> {
+        let depth = self.lists.len() as u32;
+        let list = self.lists.last_mut().filter(|list| list.has_items)?;
+        Some(list.begun.take().unwrap_or_else(|| ListItem::continued(depth)))
+    }
+
     /// Adds a block. A block without text is skipped.
     pub(super) fn push(&mut self, kind: BlockKind, page: Option<u32>, text: &str) -> Result<(), ParseError> {
         let text = match kind {
@@ -150,11 +195,16 @@ impl Blocks {
             .map(|(_, heading)| heading.as_str())
             .collect();
         let heading = (!path.is_empty()).then(|| path.join(SEPARATOR));
+        let item = match kind {
+            BlockKind::Prose => self.place_in_list(),
+            BlockKind::Listing => None,
+        };
         self.blocks.push(Block {
             heading,
             page,
             term: self.terms.last().cloned().flatten(),
             columns: self.tables.last().cloned().flatten(),
+            item,
             kind,
             text,
         });

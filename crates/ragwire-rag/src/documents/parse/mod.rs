@@ -28,6 +28,7 @@ mod text;
 use serde::{Deserialize, Serialize};
 
 use crate::DocumentKind;
+use crate::documents::list::ListItem;
 
 use blocks::Blocks;
 
@@ -36,7 +37,7 @@ pub use kind::EXTENSIONS;
 
 /// Changes whenever [`parse`] gives other blocks for the same file than before. Who remembers what a
 /// file became has to read it again then.
-pub const PARSER_VERSION: u32 = 10;
+pub const PARSER_VERSION: u32 = 11;
 
 /// The content of one file. Serializes to JSON, so that it can be sent between processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,6 +92,9 @@ pub struct Block {
     /// The row with the names of the columns, if it is a later row of a table. At most 240 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub columns: Option<String>,
+    /// Its place in a list, if it is in one and the format says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<ListItem>,
     /// How its text is cut into chunks.
     pub kind: BlockKind,
     /// Clean text without control characters, except line feed and tab in a listing.

@@ -11,10 +11,11 @@ use unicode_segmentation::UnicodeSegmentation;
 use crate::LibraryView;
 use crate::search::analyzer::{AskedPair, Language, Run, is_hangul, is_hiragana, runs};
 use crate::search::asking::{KOREAN_PAIRS, only_asks};
+use crate::search::bounds::{asks_for_bound, says_that_bound_is_asked};
 use crate::search::compounds::MAX_COMPOUNDS;
 use crate::search::lexical::MAX_QUERY_BYTES;
 use crate::search::lexicon::{PRICE_FILLERS, PRICE_WORDS};
-use crate::search::quantity::asks_for_price;
+use crate::search::quantity::{asks_for_price, asks_for_version};
 use crate::search::synonyms::{other_words, spellings, verb_synonyms};
 
 /// What is asked about every option and setting, and what it is called. Its description need not repeat it.
@@ -95,6 +96,8 @@ pub(crate) fn question_terms(library: LibraryView<'_>, question: &str) -> Vec<Te
     let question = &*library.well_spelled(question);
     let mut found: Vec<Term> = Vec::new();
     let asks_for_price = asks_for_price(question);
+    let asks_for_version = asks_for_version(question);
+    let asks_for_bound = asks_for_bound(question, library.language_of_question(question));
     let mut compounds = 0;
     let unseen = library.unseen_weight();
     let is_new = |found: &[Term], stem: &String| {
@@ -206,7 +209,9 @@ pub(crate) fn question_terms(library: LibraryView<'_>, question: &str) -> Vec<Te
             }
             let is_done = ASKED_OR_DONE.contains(&lower.as_str()) && is_to_be_done(&befores[..=at]);
             let is_question_word = (only_asks(&lower, first) && !is_done)
-                || (asks_for_price && PRICE_WORDS.contains(&lower.as_str()));
+                || (asks_for_price && PRICE_WORDS.contains(&lower.as_str()))
+                || (asks_for_version && lower == "version")
+                || (asks_for_bound && says_that_bound_is_asked(&lower));
             let verb = match nexts.get(at) {
                 Some(Run::Word(next)) => verb_synonyms(word, next),
                 Some(Run::Paired(_)) | None => &[],

@@ -221,3 +221,17 @@ fn rare_words_weigh_more_and_unknown_words_most() {
     assert_eq!(coverage(&terms, |_| true), 1.0);
     assert_eq!(coverage(&[], |_| true), 0.0);
 }
+
+#[test]
+fn words_that_only_say_which_kind_of_number_is_asked_for_weigh_little() {
+    let library = library_with_a_rare_word();
+    let light = |question: &str| -> Vec<String> {
+        let terms = question_terms(library.all(), question).into_iter();
+        let light = terms.filter(|term| term.is_question_word);
+        light.map(|term| term.word).collect()
+    };
+    assert_eq!(light("which optimizer version"), ["version"]);
+    assert_eq!(light("how do I install a version of the optimizer"), [""; 0]);
+    assert_eq!(light("max number of models in an optimizer"), ["max", "number"]);
+    assert_eq!(light("the number of models"), [""; 0]);
+}

@@ -216,6 +216,12 @@ impl Reader {
             "dl" if is_field_list(element) => self.field_lists += 1,
             "dl" => self.blocks.open_definitions(),
             "dt" => self.in_term = self.field_lists == 0,
+            "ul" | "menu" => self.blocks.open_list(None),
+            "ol" => {
+                let first = element.attr("start").and_then(|start| start.parse().ok());
+                self.blocks.open_list(Some(first.unwrap_or(1)));
+            }
+            "li" => self.blocks.item(),
             "table" => {
                 let has_data = is_of_data(node);
                 self.tables.push(has_data);
@@ -237,6 +243,7 @@ impl Reader {
         match name {
             "dl" if is_field_list(element) => self.field_lists -= 1,
             "dl" => self.blocks.close_definitions(),
+            "ul" | "menu" | "ol" => self.blocks.close_list(),
             "table" => {
                 let had_data = self.tables.pop() == Some(true);
                 if had_data {

@@ -132,6 +132,8 @@ impl Reader {
         match tag {
             Tag::DefinitionList => self.blocks.open_definitions(),
             Tag::Table(_) => self.blocks.open_table(),
+            Tag::List(first) => self.blocks.open_list(*first),
+            Tag::Item => self.blocks.item(),
             _ => {}
         }
         self.container = container;
@@ -172,6 +174,10 @@ impl Reader {
             TagEnd::Table => {
                 self.flush()?;
                 self.blocks.close_table();
+            }
+            TagEnd::List(_) => {
+                self.flush()?;
+                self.blocks.close_list();
             }
             TagEnd::DefinitionListTitle => {
                 self.blocks.term(&self.open)?;

@@ -75,10 +75,10 @@ pub(super) fn inline(text: &str) -> String {
     plain
 }
 
-/// Writes the text of `text <target>`, or the last part of `~package.module.name`.
+/// Writes the text of `text <target>` or `text<target>`, or the last part of `~package.module.name`.
 fn push_reference(plain: &mut String, inner: &str) {
-    let text = match inner.rsplit_once(" <") {
-        Some((text, target)) if target.ends_with('>') => text,
+    let text = match inner.rsplit_once('<') {
+        Some((text, target)) if target.ends_with('>') && !text.trim().is_empty() => text.trim_end(),
         _ => inner,
     };
     let text = match text.strip_prefix('~') {
@@ -97,5 +97,6 @@ mod tests {
         assert_eq!(inline("2 * 3 * 4"), "2 * 3 * 4");
         assert_eq!(inline("re\\ ``x``\\ s"), "rexs");
         assert_eq!(inline(":class:`~a.b.Name` and `text <target>`_"), "Name and text");
+        assert_eq!(inline(":ref:`The text<target>`, `<robin>`"), "The text, <robin>");
     }
 }

@@ -80,6 +80,7 @@ pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseErr
         open: String::new(),
         adornments: Vec::new(),
         terms: Vec::new(),
+        lists: Vec::new(),
     };
     while reader.at < lines.len() {
         reader.line()?;
@@ -100,6 +101,8 @@ struct Reader<'a> {
     adornments: Vec<(char, bool)>,
     /// The indentation of the terms whose descriptions are open, the innermost last.
     terms: Vec<usize>,
+    /// The indentation of the items of the open lists, the innermost last, and whether they are numbered.
+    lists: Vec<(usize, bool)>,
 }
 
 impl<'a> Reader<'a> {
@@ -122,6 +125,10 @@ impl<'a> Reader<'a> {
         if self.heading()? {
             return Ok(());
         }
+        let (mark, content) = list_item(trimmed);
+        if mark != Mark::None || self.open.is_empty() {
+            self.leave_lists(indent(line), mark)?;
+        }
         if trimmed.starts_with("+-") || trimmed.starts_with("+=") {
             return self.grid_table();
         }
@@ -141,10 +148,7 @@ impl<'a> Reader<'a> {
             return self.flush();
         }
         self.at += 1;
-        let (marker, content) = list_item(trimmed);
-        if marker {
-            self.flush()?;
-        }
+        self.begin_item(indent(line), mark)?;
         let is_before_listing = content.ends_with("::") && self.peek(0).is_empty();
         let content = if is_before_listing {
             &content[..content.len() - 1]
@@ -155,7 +159,7 @@ impl<'a> Reader<'a> {
         let next = self.peek(0);
         let is_described =
             !next.is_empty() && indent(next) > indent(line) && !content.starts_with([':', '|']);
-        if is_described && !marker && self.open.is_empty() {
+        if is_described && mark == Mark::None && self.open.is_empty() {
             return self.term(content, indent(line));
         }
         self.open.push_str(content);
@@ -165,6 +169,37 @@ impl<'a> Reader<'a> {
             let body = self.body(indent(line));
             self.blocks.push(BlockKind::Listing, None, &body)?;
         }
+        Ok(())
+    }
+
+    /// Closes the lists that a line does not belong to: those whose items are indented further than it, or as far unless it
+    /// begins one of theirs.
+    fn leave_lists(&mut self, indent: usize, mark: Mark) -> Result<(), ParseError> {
+        let is_left = |(items, numbered): &(usize, bool)| {
+            indent < *items || (indent == *items && mark.is_numbered() != Some(*numbered))
+        };
+        while self.lists.last().is_some_and(is_left) {
+            self.flush()?;
+            self.lists.pop();
+            self.blocks.close_list();
+        }
+        Ok(())
+    }
+
+    /// Begins the item or field that a line has the mark of.
+    fn begin_item(&mut self, indent: usize, mark: Mark) -> Result<(), ParseError> {
+        if mark == Mark::None {
+            return Ok(());
+        }
+        self.flush()?;
+        let Some(is_numbered) = mark.is_numbered() else {
+            return Ok(());
+        };
+        if self.lists.last() != Some(&(indent, is_numbered)) {
+            self.lists.push((indent, is_numbered));
+            self.blocks.open_list(mark.first());
+        }
+        self.blocks.item();
         Ok(())
     }
 
@@ -187,6 +222,7 @@ impl<'a> Reader<'a> {
         } else {
             return Ok(false);
         };
+        self.leave_lists(0, Mark::None)?;
         self.flush()?;
         let known = self.adornments.iter().position(|known| *known == (mark, above));
         let level = known.unwrap_or_else(|| {
@@ -317,20 +353,54 @@ fn adornment(line: &str) -> Option<char> {
     (line.len() >= MIN_ADORNMENT && line.chars().all(|c| c == mark)).then_some(mark)
 }
 
-/// Returns whether a line begins an item of a list, and its text without the mark.
-fn list_item(line: &str) -> (bool, &str) {
-    for mark in ["- ", "* ", "+ ", "• "] {
-        if let Some(rest) = line.strip_prefix(mark) {
-            return (true, rest.trim_start());
+/// How a line begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mark {
+    /// As an item of a list without numbers.
+    Bullet,
+    /// As an item with this number; `None` is the next one, `#.`.
+    Number(Option<u64>),
+    /// As a field, `:param name: text`, which begins a block too.
+    Field,
+    /// As text.
+    None,
+}
+
+impl Mark {
+    /// Returns whether it is the mark of a list with numbers; `None` if it is not that of a list.
+    fn is_numbered(self) -> Option<bool> {
+        match self {
+            Self::Bullet => Some(false),
+            Self::Number(_) => Some(true),
+            Self::Field | Self::None => None,
         }
     }
-    let number = line.split_once(['.', ')']).filter(|(number, rest)| {
-        let counted = number.len() <= 3 && number.bytes().all(|byte| byte.is_ascii_digit());
-        rest.starts_with(' ') && (counted && !number.is_empty() || *number == "#")
+
+    /// Returns the first number of the list that it opens.
+    fn first(self) -> Option<u64> {
+        match self {
+            Self::Number(number) => Some(number.unwrap_or(1)),
+            Self::Bullet | Self::Field | Self::None => None,
+        }
+    }
+}
+
+/// Returns how a line begins, and its text without the mark of an item.
+fn list_item(line: &str) -> (Mark, &str) {
+    for mark in ["- ", "* ", "+ ", "• "] {
+        if let Some(rest) = line.strip_prefix(mark) {
+            return (Mark::Bullet, rest.trim_start());
+        }
+    }
+    let numbered = line.split_once(['.', ')']).filter(|(number, rest)| {
+        let counted = (1..=3).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
+        rest.starts_with(' ') && (counted || *number == "#")
     });
-    // Fields begin a block too: `:param name: text`.
+    if let Some((number, rest)) = numbered {
+        return (Mark::Number(number.parse().ok()), rest.trim_start());
+    }
     let is_field = line.starts_with(':') && line[1..].contains(": ");
-    (number.is_some() || is_field, line)
+    (if is_field { Mark::Field } else { Mark::None }, line)
 }
 
 #[cfg(test)]
@@ -377,6 +447,15 @@ After.
                 ("", "Read this."),
                 ("", "item goes on"),
             ],
+        );
+    }
+
+    #[test]
+    fn images_have_no_text() {
+        let text = "Press |ok|, and |so on|.\n\n|ok|\n\n.. |ok| image:: ok.png\n   :alt: A button\n";
+        check_blocks(
+            &parse(text, &ParseLimits::default()).unwrap(),
+            &[("", "Press , and |so on|.")],
         );
     }
 
@@ -519,7 +598,7 @@ Keep it dry.
                 ("Birds > Feeding", "Food | For"),
                 ("Birds > Feeding", "seeds | robins"),
                 ("Birds > Feeding", "mice | owls, at night"),
-                ("Birds > Feeding", "#. Within an item:"),
+                ("Birds > Feeding", "Within an item:"),
                 ("Birds > Feeding", "More | Less"),
                 ("Birds > Feeding", "x | y"),
                 ("Birds > Feeding", "i | k"),

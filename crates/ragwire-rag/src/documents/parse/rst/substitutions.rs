@@ -1,4 +1,4 @@
-//! Names between bars, such as `|project|`, for which a document defines a text.
+//! Names between bars, such as `|project|`, for which a document defines a text or an image.
 
 /// How many definitions are read, and how long their texts may be in bytes: they are names of products and versions.
 const MAX_DEFINITIONS: usize = 50;
@@ -19,8 +19,13 @@ impl Substitutions {
     pub(super) fn of(text: &str) -> Self {
         let definition = |line: &str| {
             let (name, rest) = line.trim().strip_prefix(".. |")?.split_once('|')?;
-            let value = rest.trim_start().strip_prefix("replace::")?.trim();
-            let fits = !name.is_empty() && !value.is_empty() && name.len().max(value.len()) <= MAX_BYTES;
+            let rest = rest.trim_start();
+            // An image has no text.
+            let value = match rest.strip_prefix("replace::") {
+                Some(text) => Some(text.trim()).filter(|text| !text.is_empty())?,
+                None => rest.strip_prefix("image::").map(|_| "")?,
+            };
+            let fits = !name.is_empty() && name.len().max(value.len()) <= MAX_BYTES;
             fits.then(|| (format!("|{name}|"), value.to_owned()))
         };
         Self {

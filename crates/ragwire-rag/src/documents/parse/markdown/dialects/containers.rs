@@ -144,6 +144,26 @@ pub(super) fn divided(line: &str) -> Option<&str> {
     Some(unquoted(title).unwrap_or(title))
 }
 
+/// Returns the title of a line such as `/// note | Title`, which opens or closes a block of pymdownx.
+pub(super) fn slashed(line: &str) -> Option<&str> {
+    let line = line.trim();
+    let rest = line.trim_start_matches('/');
+    if line.len() - rest.len() < MIN_MARKS {
+        return None;
+    }
+    let (kind, title) = rest.split_once('|').unwrap_or((rest, ""));
+    let kind = kind.trim();
+    let is_block = kind.is_empty() && title.is_empty() || is_word(kind);
+    // The argument of `html` is an element.
+    is_block.then_some(if kind == "html" { "" } else { title.trim() })
+}
+
+/// Returns whether an indented line is an option of the block of pymdownx that the line before opens: `open: true`.
+pub(super) fn is_slashed_option(line: &str) -> bool {
+    let option = line.trim().split_once(':');
+    line.starts_with([' ', '\t']) && option.is_some_and(|(name, _)| is_word(name))
+}
+
 /// Returns the marks of the quotation and the title of `> [!NOTE] Title`.
 pub(super) fn callout(line: &str) -> Option<(&str, &str)> {
     let (quote, rest) = line.split_once("[!")?;

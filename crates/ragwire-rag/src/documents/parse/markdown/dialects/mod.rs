@@ -2,7 +2,8 @@
 //!
 //! | generator | what is rewritten |
 //! |---|---|
-//! | MkDocs, Python-Markdown | `!!! note "Title"` and `=== "Tab"` with indented contents, `[TOC]`, `--8<--` |
+//! | MkDocs, Python-Markdown | `!!! note "Title"` and `=== "Tab"` with indented contents, `[TOC]`, `--8<--`, `{! file !}` |
+//! | pymdownx | `/// note | Title` with contents that are not indented |
 //! | Docusaurus, VitePress, pandoc | `:::note Title` |
 //! | Hugo | `{{< shortcodes >}}` and `{{% shortcodes %}}` |
 //! | Jekyll, GitBook | `{% tags %}`, `{: .class }` |
@@ -83,6 +84,17 @@ enum BlockEnd {
     },
 }
 
+/// Which options may follow a line that opens a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Options {
+    #[default]
+    None,
+    /// `:class: tip`.
+    Fields,
+    /// Indented, `open: true`.
+    Indented,
+}
+
 #[derive(Debug, Default)]
 struct Writer {
     plain: String,
@@ -91,8 +103,8 @@ struct Writer {
     listing: Option<Listing>,
     /// The open fences whose contents are text.
     text_fences: Vec<Fence>,
-    /// Whether the options of a directive may follow.
-    is_after_directive: bool,
+    /// The options of a directive that may follow.
+    options: Options,
     /// The column of the text in the open item of a list.
     item: Option<usize>,
     is_after_blank: bool,
@@ -138,10 +150,16 @@ impl Writer {
         if !is_code {
             self.item = item_column(line).or_else(|| self.item.filter(|_| is_blank || indent(line) > 0));
         }
-        let is_option = std::mem::take(&mut self.is_after_directive) && containers::is_option(line);
+        let is_option = match self.options {
+            Options::None => false,
+            Options::Fields => containers::is_option(line),
+            Options::Indented => containers::is_slashed_option(line),
+        };
         if is_option {
-            self.is_after_directive = true;
-        } else if is_code || is_blank {
+            return after;
+        }
+        self.options = Options::None;
+        if is_code || is_blank {
             self.push_line(line);
         } else if !self.opens_block(line, indent(whole), after) && !is_left_out(line) {
             return self.text(line, indent(whole), after);
@@ -204,7 +222,14 @@ impl Writer {
             self.push_title(spaces, title);
         } else if let Some(title) = containers::divided(line) {
             self.push_title(spaces, title);
-            self.is_after_directive = line.contains('{');
+            self.options = if line.contains('{') {
+                Options::Fields
+            } else {
+                Options::None
+            };
+        } else if let Some(title) = containers::slashed(line) {
+            self.push_title(spaces, title);
+            self.options = Options::Indented;
         } else if let Some((quote, title)) = containers::callout(line) {
             self.push_line(&format!("{quote} {title}"));
             self.push_line(quote);
@@ -218,7 +243,7 @@ impl Writer {
         } else if let Some(TextFence { fence, title }) = containers::text_fence(line) {
             self.text_fences.push(fence);
             self.push_title(spaces, title);
-            self.is_after_directive = true;
+            self.options = Options::Fields;
         } else if let Some(fence) = containers::fence(line) {
             let depth = self.blocks.len();
             self.listing = Some(Listing::Fenced { fence, depth });
@@ -402,5 +427,14 @@ fn is_left_out(line: &str) -> bool {
         import.starts_with(['"', '\'']) || import.contains(" from \"") || import.contains(" from '")
     });
     let is_contents = CONTENTS.iter().any(|name| name.eq_ignore_ascii_case(line.trim()));
-    is_import || is_contents || line.trim_start().starts_with("--8<--")
+    let is_within = |open: &str, close: &str| {
+        let inner = line
+            .trim()
+            .strip_prefix(open)
+            .and_then(|rest| rest.strip_suffix(close));
+        inner.is_some_and(|inner| !inner.contains('{'))
+    };
+    // `{* file.py *}` and `{! file.py !}` include files.
+    let is_included = is_within("{*", "*}") || is_within("{!", "!}");
+    is_import || is_contents || is_included || line.trim_start().starts_with("--8<--")
 }

@@ -285,3 +285,31 @@ fn headings_and_links_lose_their_marks() {
     let parsed = markdown::parse(text, &ParseLimits::default()).unwrap();
     check_blocks(&parsed, &[("Title", "See the page and Other.")]);
 }
+
+#[test]
+fn blocks_of_pymdownx_and_included_files_are_text_or_left_out() {
+    check(&[
+        (
+            "Before.\n\n/// note\n\nInside.\n\n///\n\nAfter.",
+            "Before.\n\nInside.\n\nAfter.",
+        ),
+        (
+            "/// tip | A title\nInside.\n///\nAfter.",
+            "A title\n\nInside.\n\nAfter.",
+        ),
+        (
+            "//// details | More\n    open: true\n    type: tip\n\nInside.\n////",
+            "More\n\nInside.",
+        ),
+        ("/// html | div\nInside.\n///", "Inside."),
+        (
+            "Use it:\n\n{* ../src/a.py hl[1,2] *}\n\n{!../b.md!}\n\nDone.",
+            "Use it:\n\nDone.",
+        ),
+        // These are text.
+        ("/// Returns the robin.", "/// Returns the robin."),
+        ("// note", "// note"),
+        ("{* a {b} *}", "{* a {b} *}"),
+        ("```\n/// note\n{* a *}\n```", "```\n/// note\n{* a *}\n```"),
+    ]);
+}
