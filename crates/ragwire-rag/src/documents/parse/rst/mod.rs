@@ -125,7 +125,15 @@ impl<'a> Reader<'a> {
         if self.heading()? {
             return Ok(());
         }
-        let (mark, content) = list_item(trimmed);
+        let (mark, content) = match list_item(trimmed) {
+            // A line of a paragraph may begin with a number.
+            (Mark::Number(_), _)
+                if !self.open.is_empty() && self.lists.last() != Some(&(indent(line), true)) =>
+            {
+                (Mark::None, trimmed)
+            }
+            item => item,
+        };
         if mark != Mark::None || self.open.is_empty() {
             self.leave_lists(indent(line), mark)?;
         }
@@ -448,6 +456,17 @@ After.
                 ("", "item goes on"),
             ],
         );
+    }
+
+    #[test]
+    fn a_number_within_a_paragraph_is_not_that_of_an_item() {
+        let text = "There are\n42. No more.\n\n1. One\n2. Two, of\n   3. sorts\n";
+        let expected = [
+            ("", "There are 42. No more."),
+            ("", "One"),
+            ("", "Two, of 3. sorts"),
+        ];
+        check_blocks(&parse(text, &ParseLimits::default()).unwrap(), &expected);
     }
 
     #[test]
