@@ -64,7 +64,7 @@ pub(crate) fn chunks(parsed: &Parsed) -> Vec<Piece> {
             repeated: 0,
             lines: 0,
             listings: marks_listings(parsed).then(LineRanges::new),
-            items: marks_lists(parsed.kind).then(Vec::new),
+            items: marks_lists(parsed).then(Vec::new),
             item: None,
             last: "",
             full_from: TARGET_BYTES,
@@ -100,15 +100,16 @@ fn marks_listings(parsed: &Parsed) -> bool {
     }
 }
 
-/// Returns whether documents of a kind say which parts of them are lists.
-fn marks_lists(kind: DocumentKind) -> bool {
+/// Returns whether a document says which parts of it are lists. One without any may have typed their marks.
+fn marks_lists(parsed: &Parsed) -> bool {
     use DocumentKind::{
         Asciidoc, Code, Csv, Docx, Epub, Html, Image, Json, Markdown, Notebook, Odp, Ods, Odt, Pdf, Pptx,
         Rst, Rtf, Text, Xlsx,
     };
-    match kind {
+    match parsed.kind {
         Markdown | Html | Epub | Notebook | Rst | Asciidoc => true,
-        Code | Csv | Docx | Image | Json | Odp | Ods | Odt | Pdf | Pptx | Rtf | Text | Xlsx => false,
+        Docx | Odt => parsed.blocks.iter().any(|block| block.item.is_some()),
+        Code | Csv | Image | Json | Odp | Ods | Pdf | Pptx | Rtf | Text | Xlsx => false,
     }
 }
 

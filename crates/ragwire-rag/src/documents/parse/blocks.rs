@@ -36,6 +36,8 @@ pub(super) struct Blocks {
     tables: Vec<Option<String>>,
     /// The open lists, the innermost last.
     lists: Vec<List>,
+    /// The place of the next paragraph, where a format says it of each.
+    next_item: Option<ListItem>,
     blocks: Vec<Block>,
     /// Sum of `blocks[..].text.len()`, at most `limits.max_text_bytes`.
     text_bytes: usize,
@@ -50,6 +52,7 @@ impl Blocks {
             terms: Vec::new(),
             tables: Vec::new(),
             lists: Vec::new(),
+            next_item: None,
             blocks: Vec::new(),
             text_bytes: 0,
         }
@@ -162,8 +165,16 @@ impl Blocks {
         self.lists.pop();
     }
 
+    /// Says that the next paragraph begins an item of a list, in so many lists, with its number.
+    pub(super) fn item_at(&mut self, depth: u32, number: Option<u64>) {
+        self.next_item = Some(ListItem::new(depth, number));
+    }
+
     /// Returns the place in a list of the next paragraph.
     fn place_in_list(&mut self) -> Option<ListItem> {
+        if let Some(item) = self.next_item.take() {
+            return Some(item);
+        }
         let depth = self.lists.len() as u32;
         let list = self.lists.last_mut().filter(|list| list.has_items)?;
         Some(list.begun.take().unwrap_or_else(|| ListItem::continued(depth)))

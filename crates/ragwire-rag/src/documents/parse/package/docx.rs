@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use super::numbering::{ListPlace, Numberings};
 use super::paragraphs::{Paragraphs, Role, role_of_name};
 use super::xml::{self, Xml};
 use super::{Archive, MAX_CHAIN};
@@ -23,7 +24,12 @@ pub(super) fn parse(archive: &mut Archive<'_>) -> Result<Parsed, ParseError> {
         Some(name) => Styles::read(archive, &name)?,
         None => Styles::default(),
     };
+    let numberings = match part("numbering") {
+        Some(name) => Numberings::read(archive, &name)?,
+        None => Numberings::default(),
+    };
     let mut reader = Reader {
+        numberings,
         written: Paragraphs::new(Blocks::new(&archive.limits), archive.title()?),
         styles,
         paragraphs: Vec::new(),
@@ -48,6 +54,7 @@ pub(super) fn parse(archive: &mut Archive<'_>) -> Result<Parsed, ParseError> {
 struct Style {
     role: Role,
     based_on: Option<String>,
+    place: ListPlace,
 }
 
 #[derive(Debug, Default)]
@@ -78,17 +85,21 @@ impl Styles {
         Ok(Self(styles))
     }
 
+    /// Returns a style and those that it is based on.
+    fn chain<'a>(&'a self, id: &str) -> impl Iterator<Item = &'a Style> {
+        let base = |style: &&'a Style| self.0.get(style.based_on.as_ref()?);
+        std::iter::successors(self.0.get(id), base).take(MAX_CHAIN)
+    }
+
     fn role(&self, id: &str) -> Role {
-        let mut id = id;
-        for _ in 0..MAX_CHAIN {
-            let Some(style) = self.0.get(id) else { break };
-            if style.role != Role::Prose {
-                return style.role;
-            }
-            let Some(base) = &style.based_on else { break };
-            id = base;
-        }
-        Role::Prose
+        let mut roles = self.chain(id).map(|style| style.role);
+        roles.find(|role| *role != Role::Prose).unwrap_or_default()
+    }
+
+    fn place(&self, id: &str) -> Option<&ListPlace> {
+        self.chain(id)
+            .map(|style| &style.place)
+            .find(|place| place.numbering.is_some())
     }
 }
 
@@ -98,7 +109,7 @@ impl Style {
             "name" if self.role == Role::Prose => self.role = role_of_name(&value.to_lowercase()),
             "outlineLvl" if self.role == Role::Prose => self.role = role_of_outline(&value),
             "basedOn" => self.based_on = Some(value),
-            _ => {}
+            _ => self.place.property(name, &value),
         }
     }
 }
@@ -113,6 +124,8 @@ fn role_of_outline(level: &str) -> Role {
 #[derive(Debug, Default)]
 struct Paragraph {
     role: Role,
+    style: String,
+    place: ListPlace,
     text: String,
 }
 
@@ -143,6 +156,7 @@ fn marks_first_row(look: &xml::Element<'_>) -> bool {
 struct Reader {
     written: Paragraphs,
     styles: Styles,
+    numberings: Numberings,
     /// The open paragraphs: a text box is inside of one.
     paragraphs: Vec<Paragraph>,
     /// The open tables: one may be in a cell of another.
@@ -171,15 +185,20 @@ impl Reader {
         match name {
             "p" => self.paragraphs.push(Paragraph::default()),
             "pStyle" => {
-                let role = element.get("val").map(|id| self.styles.role(&id));
-                if let (Some(paragraph), Some(role)) = (self.paragraphs.last_mut(), role) {
-                    paragraph.role = role;
+                if let (Some(paragraph), Some(style)) = (self.paragraphs.last_mut(), element.get("val")) {
+                    paragraph.role = self.styles.role(&style);
+                    paragraph.style = style;
                 }
             }
             "outlineLvl" => {
                 let role = element.get("val").map(|level| role_of_outline(&level));
                 if let (Some(paragraph), Some(role @ Role::Heading(_))) = (self.paragraphs.last_mut(), role) {
                     paragraph.role = role;
+                }
+            }
+            "numId" | "ilvl" => {
+                if let (Some(paragraph), Some(value)) = (self.paragraphs.last_mut(), element.get("val")) {
+                    paragraph.place.property(name, &value);
                 }
             }
             "r" => self.in_run += 1,
@@ -246,14 +265,25 @@ impl Reader {
     }
 
     fn paragraph(&mut self) -> Result<(), ParseError> {
-        let Some(Paragraph { role, text }) = self.paragraphs.pop() else {
+        let Some(paragraph) = self.paragraphs.pop() else {
             return Ok(());
         };
+        let Paragraph {
+            role,
+            style,
+            place,
+            text,
+        } = paragraph;
+        // A heading or a cell with a number counts too.
+        let item = self.numberings.item(&place.or(self.styles.place(&style)));
         if let Some(table) = self.tables.last_mut() {
             table.cell.push_str(&text);
             table.cell.push(' ');
             return Ok(());
         }
-        self.written.push(role, &text)
+        match item.filter(|_| role == Role::Prose) {
+            Some((depth, number)) => self.written.push_item(depth, number, &text),
+            None => self.written.push(role, &text),
+        }
     }
 }

@@ -5,6 +5,7 @@
 
 mod docx;
 mod epub;
+mod numbering;
 mod odf;
 mod paragraphs;
 mod pptx;

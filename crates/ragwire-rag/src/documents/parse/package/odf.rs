@@ -55,6 +55,8 @@ pub(super) fn parse(form: Form, archive: &mut Archive<'_>) -> Result<Parsed, Par
         form,
         written: Paragraphs::new(Blocks::new(&archive.limits), title),
         styles: styles(archive, &xml)?,
+        list_styles: list_styles(archive, &xml)?,
+        lists: Vec::new(),
         paragraphs: Vec::new(),
         inner: Vec::new(),
         tables: Vec::new(),
@@ -116,6 +118,31 @@ fn styles(archive: &Archive<'_>, xml: &str) -> Result<HashMap<String, Style>, Pa
     Ok(styles)
 }
 
+/// Returns which levels of the file's list styles have numbers, by their names.
+fn list_styles(archive: &mut Archive<'_>, content: &str) -> Result<HashMap<String, Vec<String>>, ParseError> {
+    let mut styles: HashMap<String, Vec<String>> = HashMap::new();
+    let common = archive.part("styles.xml")?;
+    for xml in common.iter().map(String::as_str).chain([content]) {
+        let mut open: Option<String> = None;
+        xml::walk(xml, &archive.limits, |node| {
+            match node {
+                Xml::Open("list-style", element) => open = element.get("name"),
+                Xml::Close("list-style") => open = None,
+                Xml::Open("list-level-style-number", element) => {
+                    let has_number = element.get("num-format").is_some_and(|format| !format.is_empty());
+                    let level = element.get("level").filter(|_| has_number);
+                    if let Some((name, level)) = open.clone().zip(level) {
+                        styles.entry(name).or_default().push(level);
+                    }
+                }
+                Xml::Open(..) | Xml::Close(_) | Xml::Text(_) => {}
+            }
+            Ok(())
+        })?;
+    }
+    Ok(styles)
+}
+
 /// Returns the role of a built-in style, such as `Preformatted_20_Text`.
 fn role_of(style: &str) -> Role {
     role_of_name(&style.replace("_20_", " ").to_lowercase())
@@ -151,6 +178,10 @@ struct Reader {
     form: Form,
     written: Paragraphs,
     styles: HashMap<String, Style>,
+    /// The levels with numbers of the list styles.
+    list_styles: HashMap<String, Vec<String>>,
+    /// The styles of the open lists of a text. An inner list has that of the outer one.
+    lists: Vec<String>,
     /// The open paragraphs: a text box or a note is inside of one.
     paragraphs: Vec<Paragraph>,
     /// The notes and text boxes in the open paragraph, which follow it.
@@ -195,6 +226,16 @@ impl Reader {
                     text: String::new(),
                 });
             }
+            "list" if self.form == Form::Text => {
+                let outer = self.lists.last().cloned();
+                let style = element.get("style-name").or(outer).unwrap_or_default();
+                let level = (self.lists.len() + 1).to_string();
+                let levels = self.list_styles.get(&style);
+                let has_numbers = levels.is_some_and(|levels| levels.contains(&level));
+                self.written.blocks.open_list(has_numbers.then_some(1));
+                self.lists.push(style);
+            }
+            "list-item" if !self.lists.is_empty() => self.written.blocks.item(),
             "s" => self.write(&" ".repeat(repeated(element, "c"))),
             "tab" => self.write("\t"),
             "line-break" => self.write("\n"),
@@ -238,6 +279,10 @@ impl Reader {
     fn close(&mut self, name: &str) -> Result<(), ParseError> {
         match name {
             "p" | "h" => self.paragraph(),
+            "list" if self.lists.pop().is_some() => {
+                self.written.blocks.close_list();
+                Ok(())
+            }
             "page" if self.form == Form::Slides => self.end_slide(),
             "frame" | "custom-shape" => {
                 self.frames.pop();

@@ -51,6 +51,20 @@ impl Paragraphs {
         }
     }
 
+    /// Writes a paragraph that begins an item of a list, in so many lists, with its number.
+    pub(super) fn push_item(
+        &mut self,
+        depth: u32,
+        number: Option<u64>,
+        text: &str,
+    ) -> Result<(), ParseError> {
+        self.flush()?;
+        if !prose(text).is_empty() {
+            self.blocks.item_at(depth, number);
+        }
+        self.blocks.push(BlockKind::Prose, None, text)
+    }
+
     pub(super) fn push(&mut self, role: Role, text: &str) -> Result<(), ParseError> {
         if role == Role::Listing {
             self.listing.push_str(text);
