@@ -46,7 +46,7 @@ type Firsts = [Option<u64>; LEVELS];
 pub(super) struct Numberings {
     /// By the IDs that paragraphs name.
     firsts: HashMap<String, Firsts>,
-    /// The last number of each level, by the same IDs. Lists go on behind paragraphs that are not in them.
+    /// The last number of each level, by the same IDs. A list continues behind paragraphs that are not in it.
     last: HashMap<String, [u64; LEVELS]>,
 }
 
