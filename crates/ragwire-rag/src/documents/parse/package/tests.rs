@@ -426,8 +426,11 @@ fn a_word_table_has_names_of_columns_if_its_look_or_row_says_so() {
     }
 }
 
-/// The places in lists of the blocks, as depth and number, with their texts.
-fn places(parsed: Parsed) -> Vec<(Option<(u32, Option<u64>)>, String)> {
+/// The depth and the number of an item.
+type Place = (u32, Option<u64>);
+
+/// The places in lists of the blocks, with their texts.
+fn places(parsed: Parsed) -> Vec<(Option<Place>, String)> {
     let place = |block: crate::Block| {
         let item = block.item.map(|item| {
             assert!(!item.continued, "{}", block.text);
