@@ -26,6 +26,22 @@ pub(crate) fn check_terms(parsed: &Parsed, expected: &[(&str, &str)]) {
     assert_eq!(actual, expected);
 }
 
+/// Checks how many lists all blocks are in, the numbers of their items, and the texts.
+pub(crate) fn check_places(parsed: &Parsed, expected: &[(u32, Option<u64>, &str)]) {
+    let blocks = parsed.blocks.iter();
+    let actual: Vec<_> = blocks
+        .map(|block| {
+            let depth = block.item.map_or(0, |item| item.depth);
+            (
+                depth,
+                block.item.and_then(|item| item.number),
+                block.text.as_str(),
+            )
+        })
+        .collect();
+    assert_eq!(actual, expected);
+}
+
 /// Checks that a parser returns within seconds, with any result, for each piece repeated 100,000
 /// times.
 pub(crate) fn check_returns_soon(

@@ -196,12 +196,7 @@ impl QuotedAnswer<'_> {
                     .push(citation(hit, rendered.quote, self.request.tool));
                 continue;
             }
-            // A table, a list and a listing begin a line.
-            let space = if rendered.text.starts_with(['|', '-', '`']) {
-                "\n\n"
-            } else {
-                " "
-            };
+            let space = if rendered.begins_block { "\n\n" } else { " " };
             let release = release.map_or_else(String::new, |release| format!("**{release}:**{space}"));
             self.send(&format!("{between}{release}{}", rendered.text)).await?;
             self.citations

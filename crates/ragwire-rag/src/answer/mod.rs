@@ -12,6 +12,7 @@ pub(crate) mod fallback;
 pub(crate) mod fence;
 pub(crate) mod figures;
 pub(crate) mod generate;
+mod items;
 pub mod judge;
 pub(crate) mod lexicon;
 mod notices;

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use super::items::list;
 use crate::Chunk;
 use crate::documents::list::{ListItem, ListLine, place_of};
 use crate::search::lines::{COLONS, LineKind, cells, line_kinds};
@@ -28,13 +29,12 @@ const MIN_ITEMS: usize = 2;
 pub(super) struct Rendered {
     /// The Markdown, with the number of the citation behind the quote.
     pub(super) text: String,
+    /// Whether it begins with a table, a list or a listing, which begin a line.
+    pub(super) begins_block: bool,
     /// The words that the citation is of, as they are in the document: the first block that is not a
     /// listing.
     pub(super) quote: String,
 }
-
-/// The indentation of a list within an item, in spaces: the text of an item begins at most so far behind its mark.
-const NESTED: usize = 4;
 
 /// Consecutive lines of one kind.
 #[derive(Debug)]
@@ -43,6 +43,25 @@ struct Block<'a> {
     /// The index of the first line in the passage.
     first: usize,
     lines: Vec<&'a str>,
+}
+
+impl<'a> Block<'a> {
+    /// Returns the lines with their places in lists.
+    fn placed(&self, items: &[ListLine]) -> Vec<Line<'a>> {
+        let lines = (self.first..).zip(&self.lines);
+        let placed = lines.map(|(at, text)| Line {
+            text,
+            item: place_of(items, at),
+        });
+        placed.collect()
+    }
+}
+
+/// A line of prose.
+#[derive(Debug)]
+struct Line<'a> {
+    text: &'a str,
+    item: Option<ListItem>,
 }
 
 /// Writes a part of a passage as a quote.
@@ -54,6 +73,16 @@ pub(super) fn render(chunk: &Chunk, range: &Range<usize>, number: usize) -> Opti
         .iter()
         .position(|block| block.kind != LineKind::Code)
         .unwrap_or(0);
+    let is_alone = matches!(&blocks[..], [only] if only.lines.len() == 1);
+    let begins_list = !is_alone
+        && chunk
+            .items
+            .as_ref()
+            .zip(blocks.first())
+            .is_some_and(|(items, block)| {
+                let item = place_of(items, block.first).filter(|item| !item.continued);
+                block.kind == LineKind::Prose && item.is_some()
+            });
     let mut text: Vec<String> = Vec::new();
     let mut cited_words = String::new();
     for (at, block) in blocks.iter().enumerate() {
@@ -64,7 +93,7 @@ pub(super) fn render(chunk: &Chunk, range: &Range<usize>, number: usize) -> Opti
         };
         let (shown, words) = match block.kind {
             LineKind::Prose => match &chunk.items {
-                Some(items) => paragraphs_and_lists(block, items, &mark),
+                Some(items) => paragraphs_and_lists(&block.placed(items), is_alone, number, &mark),
                 None => prose(&block.lines, &mark),
             },
             LineKind::Row => table(&block.lines, header(before, &block.lines, at), &mark),
@@ -75,8 +104,10 @@ pub(super) fn render(chunk: &Chunk, range: &Range<usize>, number: usize) -> Opti
         }
         text.push(shown);
     }
+    let text = text.join("\n\n");
     Some(Rendered {
-        text: text.join("\n\n"),
+        begins_block: begins_list || text.starts_with(['|', '-', '`']),
+        text,
         quote: cited_words,
     })
 }
@@ -102,69 +133,33 @@ fn blocks(quote: &str, first: usize, kinds: impl Iterator<Item = LineKind>) -> V
 
 /// Returns paragraphs and lists, where the format says which lines are in lists, and the cited words: the paragraphs before
 /// the first list, or the first list.
-fn paragraphs_and_lists(block: &Block<'_>, items: &[ListLine], mark: &str) -> (String, String) {
-    let lines = (block.first..).zip(&block.lines);
-    let lines: Vec<(&str, Option<ListItem>)> = lines.map(|(at, line)| (*line, place_of(items, at))).collect();
-    let mut parts = lines.chunk_by(|(_, one), (_, other)| one.is_some() == other.is_some());
+fn paragraphs_and_lists(lines: &[Line<'_>], is_alone: bool, number: usize, mark: &str) -> (String, String) {
+    let mut parts = lines.chunk_by(|one, other| one.item.is_some() == other.item.is_some());
     let cited = parts.next().unwrap_or_default();
-    let words: Vec<&str> = cited.iter().map(|(line, _)| *line).collect();
-    // A line alone needs no mark, unless something leads to it.
-    let shown = if words.len() == 1 {
-        paragraphs(cited)
+    let words: Vec<&str> = cited.iter().map(|line| line.text).collect();
+    // The only line of a quote is a sentence.
+    let shown = if is_alone {
+        without_numbers(&labelled(&words))
     } else {
-        part(cited)
+        part(cited, number)
     };
     let mut text = format!("{shown}{mark}");
     for later in parts {
         text.push_str("\n\n");
-        text.push_str(&part(later));
+        text.push_str(&part(later, number));
     }
     (text, words.join("\n"))
 }
 
-fn paragraphs(lines: &[(&str, Option<ListItem>)]) -> String {
-    let lines: Vec<&str> = lines.iter().map(|(line, _)| *line).collect();
-    without_numbers(&labelled(&lines))
-}
-
-/// Returns paragraphs, or a list. What continues an item that began before the quote is a paragraph.
-fn part(lines: &[(&str, Option<ListItem>)]) -> String {
-    let mut text = String::new();
-    // The depths of the open lists.
-    let mut open: Vec<u32> = Vec::new();
-    let mut was_continued = false;
-    for (line, item) in lines {
-        let Some(item) = item else {
-            return paragraphs(lines);
-        };
-        while open.last().is_some_and(|depth| *depth > item.depth) {
-            open.pop();
-        }
-        let is_open = open.last() == Some(&item.depth);
-        let indent = NESTED * (open.len() - usize::from(is_open && !item.continued));
-        let indent = " ".repeat(indent);
-        let line = without_numbers(line);
-        // A blank line separates a further paragraph of an item from it, and from the next item.
-        let gap = if item.continued || was_continued {
-            "\n\n"
-        } else {
-            "\n"
-        };
-        was_continued = item.continued;
-        text.push_str(gap);
-        if item.continued {
-            text.push_str(&format!("{indent}{line}"));
-            continue;
-        }
-        if !is_open {
-            open.push(item.depth);
-        }
-        let mark = item
-            .number
-            .map_or_else(|| "-".to_owned(), |number| format!("{number}."));
-        text.push_str(&format!("{indent}{mark} {line}"));
+/// Returns paragraphs, or a list.
+fn part(lines: &[Line<'_>], number: usize) -> String {
+    let texts: Vec<String> = lines.iter().map(|line| without_numbers(line.text)).collect();
+    let items: Option<Vec<ListItem>> = lines.iter().map(|line| line.item).collect();
+    let texts = texts.iter().map(String::as_str);
+    match items {
+        Some(items) => list(texts.zip(items), number),
+        None => labelled(&texts.collect::<Vec<_>>()),
     }
-    text.trim().to_owned()
 }
 
 /// Returns paragraphs, with the lines after a lead-in as a list, and the cited words: the lines up to
@@ -350,12 +345,9 @@ mod tests {
             ("    a = 1", "", "```\n    a = 1\n```\n\n[1]", "a = 1"),
         ];
         for (quote, before, text, cited) in cases {
-            let wanted = Rendered {
-                text: text.to_owned(),
-                quote: cited.to_owned(),
-            };
             let chunk = Chunk::new("d", "d.txt", 0, &format!("{before}{quote}"));
-            assert_eq!(render(&chunk, &(before.len()..chunk.text.len()), 1), Some(wanted));
+            let rendered = render(&chunk, &(before.len()..chunk.text.len()), 1).unwrap();
+            assert_eq!((&*rendered.text, &*rendered.quote), (text, cited));
         }
     }
 
@@ -373,7 +365,7 @@ mod tests {
             item(5, ListItem::new(1, Some(4))),
             item(7, ListItem::new(1, None)),
         ]);
-        let list = "3. Fill it.\n\n    Wait.\n\n    - seeds\n    - nuts\n4. Look (2).";
+        let list = "3. Fill it.\n\n   Wait.\n\n   - seeds\n   - nuts\n4. Look (2).";
         for (quote, shown, cited) in [
             (
                 text,
@@ -408,6 +400,24 @@ mod tests {
                 "{quote}"
             );
         }
+    }
+
+    #[test]
+    fn items_keep_their_marks_beside_listings_and_bars() {
+        let text = "Do it:\nRun this:\na\nChoose File | Save.\nb\nLook.";
+        let mut chunk = Chunk::new("d", "d.md", 0, text);
+        let item = |line, number| ListLine {
+            line,
+            item: ListItem::new(1, Some(number)),
+        };
+        chunk.listings = Some(vec![2..3, 4..5]);
+        chunk.items = Some(vec![item(1, 1), item(3, 2), item(5, 3)]);
+        let steps = "1. Run this: [1]\n\n```\na\n```\n\n2. Choose File | Save.\n\n```\nb\n```\n\n3. Look.";
+        let from_first = render(&chunk, &("Do it:\n".len()..text.len()), 1).unwrap();
+        assert_eq!((&*from_first.text, from_first.begins_block), (steps, true));
+        let whole = render(&chunk, &(0..text.len()), 1).unwrap();
+        let led = format!("Do it: [1]\n\n{}", steps.replace(" [1]", ""));
+        assert_eq!((whole.text, whole.begins_block), (led, false));
     }
 
     #[test]

@@ -67,6 +67,7 @@ pub(crate) fn chunks(parsed: &Parsed) -> Vec<Piece> {
             items: marks_lists(parsed).then(Vec::new),
             item: None,
             last: "",
+            last_item: None,
             full_from: TARGET_BYTES,
             term: None,
             columns: None,
@@ -147,6 +148,8 @@ struct Chunker<'a> {
     item: Option<ListItem>,
     /// The last sentence added, if it may be repeated.
     last: &'a str,
+    /// The place in a list of that sentence.
+    last_item: Option<ListItem>,
     /// The size in bytes from which on `text` is full: [`TARGET_BYTES`], and [`MAX_BYTES`] in an entry of a
     /// definition list that fits.
     full_from: usize,
@@ -211,7 +214,10 @@ impl<'a> Chunker<'a> {
     /// Adds a sentence, which may be repeated at the start of the next chunk.
     fn sentence(&mut self, between: &str, sentence: &'a str) {
         self.add(between, sentence);
-        self.mark_item();
+        self.last_item = self.item;
+        self.mark_item(self.item);
+        // What follows of the paragraph continues the item.
+        self.item = self.item.map(|item| ListItem::continued(item.depth));
         self.last = if sentence.len() <= MAX_OVERLAP_BYTES {
             sentence
         } else {
@@ -223,7 +229,7 @@ impl<'a> Chunker<'a> {
         let length = self.text.len() + between.len() + sentence.len();
         // A chunk may exceed the target with its last sentence, but never the maximum.
         if self.fresh && (self.text.len() >= self.full_from || length > MAX_BYTES) {
-            let repeated = self.last;
+            let (repeated, repeated_item) = (self.last, self.last_item);
             self.close();
             for part in self.term.into_iter().chain(self.columns).chain([repeated]) {
                 let with = self.text.len() + part.len() + between.len() + sentence.len() + 1;
@@ -232,6 +238,9 @@ impl<'a> Chunker<'a> {
                         self.push("\n");
                     }
                     self.push(part);
+                    if part == repeated {
+                        self.mark_item(repeated_item);
+                    }
                 }
             }
             self.repeated = self.text.len();
@@ -261,18 +270,13 @@ impl<'a> Chunker<'a> {
     }
 
     /// Records the place of the last line in a list.
-    fn mark_item(&mut self) {
-        let (Some(items), Some(item)) = (&mut self.items, &mut self.item) else {
-            return;
-        };
-        if items.last().is_none_or(|last| last.line != self.lines) {
-            items.push(ListLine {
-                line: self.lines,
-                item: *item,
-            });
+    fn mark_item(&mut self, item: Option<ListItem>) {
+        if let (Some(items), Some(item)) = (&mut self.items, item)
+            && items.last().is_none_or(|last| last.line != self.lines)
+        {
+            let line = self.lines;
+            items.push(ListLine { line, item });
         }
-        // What follows of the paragraph in the next chunk continues the item.
-        *item = ListItem::continued(item.depth);
     }
 
     fn close(&mut self) {

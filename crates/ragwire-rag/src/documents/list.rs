@@ -122,6 +122,70 @@ mod tests {
                 vec![line(0, continued), line(1, begun)]
             ]
         );
+        // A cut between items repeats the one before it.
+        let text: String = (1..60)
+            .map(|n| format!("{n}. Robins like the food in feeder {n}.\n"))
+            .collect();
+        let parsed = parse("a.md", text.as_bytes(), &ParseLimits::default()).unwrap();
+        let pieces = chunks(&parsed);
+        for piece in &pieces {
+            let items = piece.items.as_ref().unwrap();
+            let numbers: Vec<_> = items.iter().map(|line| line.item.number).collect();
+            let expected: Vec<_> = piece
+                .text
+                .lines()
+                .map(|line| {
+                    let number = line.trim_end_matches('.').rsplit(' ').next().unwrap();
+                    Some(number.parse().unwrap())
+                })
+                .collect();
+            assert_eq!(numbers, expected);
+        }
+        assert!(
+            pieces.len() > 1 && pieces[1].repeated > Some(0),
+            "{}",
+            pieces.len()
+        );
+    }
+
+    #[test]
+    fn numbers_of_html_are_those_that_it_shows() {
+        let numbers = |html: &str| -> Vec<Option<u64>> {
+            lines("a.html", html)
+                .into_iter()
+                .map(|(_, _, number, _)| number)
+                .collect()
+        };
+        for (html, expected) in [
+            (
+                "<ol start=' 3'><li>a<li value=7>b<li>c</ol>",
+                [Some(3), Some(7), Some(8)],
+            ),
+            ("<ol reversed><li>a<li>b<li>c</ol>", [None; 3]),
+            ("<ol start=-1><li>a<li>b<li>c</ol>", [None; 3]),
+            // A table has no place in the list, and the text behind it has that of the item.
+            (
+                "<ol><li>a<li><table><tr><th>x<th>y</table>c</ol>",
+                [Some(1), None, Some(2)],
+            ),
+        ] {
+            assert_eq!(numbers(html), expected, "{html}");
+        }
+        // A list without items is no list.
+        let inner = lines("a.html", "<ol><li>a<ul><p>b</ul>c<li>d</ol>");
+        let places: Vec<_> = inner
+            .iter()
+            .map(|(_, depth, number, continued)| (*depth, *number, *continued))
+            .collect();
+        assert_eq!(
+            places,
+            [
+                (1, Some(1), false),
+                (1, None, true),
+                (1, None, true),
+                (1, Some(2), false)
+            ]
+        );
     }
 
     #[test]

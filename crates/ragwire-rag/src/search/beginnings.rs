@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::documents::LibraryView;
-use crate::search::analyzer::Language;
+use crate::search::analyzer::{Language, is_paired};
 use crate::search::asked::Asked;
 use crate::search::asking::only_asks;
 use crate::search::identifier::without_number;
@@ -25,13 +25,27 @@ const MAX_PASSAGES_BEFORE: usize = 8;
 /// How many words a question has at most that is about one word: `cors setup`.
 const SHORT_WORDS: usize = 2;
 
+/// What a heading may have, or a question, without saying what it is about.
+const FILLERS: [&str; 8] = [
+    "benutzen",
+    "how",
+    "use",
+    "used",
+    "uses",
+    "using",
+    "verwenden",
+    "wie",
+];
+/// What is between two words whose order matters.
+const DIRECTIONS: [&str; 8] = ["from", "into", "nach", "to", "vers", "von", "zu", "zur"];
+
 /// What a page or section is named after, if it is to be read from its beginning.
 #[derive(Debug)]
 enum Wanted<'a> {
     /// What the question asks the meaning of.
     Subject(&'a Asked),
-    /// The words of a question that asks how something is done, or of keywords: `sending email`.
-    Topic(HashSet<String>),
+    /// What a question is about that asks how something is done, or has keywords: `sending email`.
+    Topic(Topic),
 }
 
 impl<'a> Wanted<'a> {
@@ -43,18 +57,13 @@ impl<'a> Wanted<'a> {
         if asked.is_of_kind() || asked.is_price() || asked.is_of_figure() || asked.is_reason() {
             return None;
         }
-        let question = library.well_spelled(question);
-        let topic = topic(library, &question, language);
-        // Of a long question, one word is not what it is about.
-        let is_clear =
-            topic.len() > 1 || (topic.len() == 1 && question.unicode_words().count() <= SHORT_WORDS);
-        is_clear.then_some(Self::Topic(topic))
+        Topic::of(library, &library.well_spelled(question), language).map(Self::Topic)
     }
 
     fn stems(&self) -> Vec<&str> {
         match self {
             Self::Subject(asked) => asked.subject(),
-            Self::Topic(stems) => stems.iter().map(String::as_str).collect(),
+            Self::Topic(topic) => topic.stems.iter().map(String::as_str).collect(),
         }
     }
 
@@ -62,7 +71,7 @@ impl<'a> Wanted<'a> {
     fn is_named_by(&self, library: LibraryView<'_>, label: &str, language: Language) -> bool {
         match self {
             Self::Subject(asked) => asked.is_named_by(library, label, language),
-            Self::Topic(stems) => topic(library, without_number(label), language) == *stems,
+            Self::Topic(topic) => topic.is_that_of(library, label, language),
         }
     }
 
@@ -89,12 +98,74 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Returns the stems of the words of a text that do not only ask.
-fn topic(library: LibraryView<'_>, text: &str, language: Language) -> HashSet<String> {
+/// The words that say what a question is about.
+#[derive(Debug)]
+struct Topic {
+    /// The stems of the words that do not only ask, in order.
+    stems: Vec<String>,
+    /// The stems of all but the words that a heading does without: a heading may have `getting started` too.
+    all: Vec<String>,
+    /// Whether it says from what to what, so that the order matters.
+    is_directed: bool,
+}
+
+impl Topic {
+    /// Returns `None` for a question that is about no single thing, and in Chinese, Japanese and Korean, whose words are not
+    /// apart.
+    fn of(library: LibraryView<'_>, question: &str, language: Language) -> Option<Self> {
+        if question.chars().any(is_paired) {
+            return None;
+        }
+        let stems = stems_of(library, question, language, |word| only_asks(word, language));
+        // Of a long question, one word is not what it is about.
+        let is_clear =
+            stems.len() > 1 || (stems.len() == 1 && question.unicode_words().count() <= SHORT_WORDS);
+        is_clear.then(|| Self {
+            stems,
+            all: stems_of(library, question, language, is_filler),
+            is_directed: is_directed(question),
+        })
+    }
+
+    /// Returns whether a heading or title has these words and no others.
+    fn is_that_of(&self, library: LibraryView<'_>, label: &str, language: Language) -> bool {
+        let label = without_number(label);
+        let stems = stems_of(library, label, language, is_filler);
+        let has_order = self.is_directed || is_directed(label);
+        let is_same = |own: &[String]| {
+            let has_all = own.len() == stems.len() && own.iter().all(|stem| stems.contains(stem));
+            has_all && (!has_order || *own == stems)
+        };
+        !label.chars().any(is_paired) && (is_same(&self.stems) || is_same(&self.all))
+    }
+}
+
+/// Returns the stems of the words of a text that are not left out, each once, in order.
+fn stems_of(
+    library: LibraryView<'_>,
+    text: &str,
+    language: Language,
+    is_left_out: impl Fn(&str) -> bool,
+) -> Vec<String> {
     let words = text
         .unicode_words()
-        .filter(|word| !only_asks(&word.to_lowercase(), language));
-    words.flat_map(|word| library.terms_in(word, language)).collect()
+        .filter(|word| !is_left_out(&word.to_lowercase()));
+    let mut seen = HashSet::new();
+    let stems = words.flat_map(|word| library.terms_in(word, language));
+    stems.filter(|stem| seen.insert(stem.clone())).collect()
+}
+
+fn is_filler(word: &str) -> bool {
+    FILLERS.contains(&word)
+}
+
+/// Returns whether a text says from what to what: `converting HTML to PDF`. `How to` does not.
+fn is_directed(text: &str) -> bool {
+    let lower = text.to_lowercase();
+    let words: Vec<&str> = lower.unicode_words().collect();
+    words
+        .windows(2)
+        .any(|pair| pair[0] != "how" && DIRECTIONS.contains(&pair[1]))
 }
 
 /// Adds the first passages of what has the name of what is asked about: of the documents that `filter` selects by their
@@ -286,7 +357,15 @@ mod tests {
         let section = format!(
             "# Owls\n\n## Sending owls\n\nOpen the door.\n\n{more}\n\n## Sending sick owls\n\nMany.\n"
         );
-        for (name, text) in [("feeders.md", page.as_str()), ("owls.md", section.as_str())] {
+        let turning = "# Turning owls into robins\n\nOwls become.\n";
+        let rid = "# Getting rid of owls\n\nClose the door.\n";
+        let files = [
+            ("feeders.md", page.as_str()),
+            ("owls.md", section.as_str()),
+            ("t.md", turning),
+            ("r.md", rid),
+        ];
+        for (name, text) in files {
             library
                 .add(
                     name,
@@ -316,6 +395,9 @@ mod tests {
             ("why use feeders in gardens", &[]),
             // Words that the heading does not have.
             ("how do I send small owls", &[]),
+            ("how to turn owls into robins", &["Owls become"]),
+            ("how to turn robins into owls", &[]),
+            ("owls setup", &["Open the do"]),
             // One word of a question is not what it is about.
             ("how do I get rid of owls there", &[]),
         ] {

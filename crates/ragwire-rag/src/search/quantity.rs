@@ -41,6 +41,12 @@ const ASKS_FOR_VERSION: [&str; 10] = [
     "which", "what", "what's", "whats", "minimum", "minimal", "lowest", "welche", "welcher", "quelle",
 ];
 const VERSION_WITHIN: usize = 3;
+/// What may follow that word.
+const AFTER_VERSION: [&str; 40] = [
+    "are", "brauche", "brauchen", "braucht", "can", "could", "de", "did", "do", "does", "est", "faut", "for",
+    "from", "had", "has", "have", "i", "in", "is", "ist", "must", "muss", "of", "on", "required", "needed",
+    "runs", "should", "sind", "supports", "to", "used", "von", "was", "we", "were", "will", "wird", "with",
+];
 
 /// Returns whether a question asks what something costs.
 pub(crate) fn asks_for_price(question: &str) -> bool {
@@ -60,7 +66,13 @@ pub(crate) fn asks_for_version(question: &str) -> bool {
     let asks = words
         .next()
         .is_some_and(|first| ASKS_FOR_VERSION.contains(&first));
-    asks && words.take(VERSION_WITHIN).any(|word| word == "version")
+    let words: Vec<&str> = words.take(VERSION_WITHIN + 1).collect();
+    let version = words
+        .iter()
+        .take(VERSION_WITHIN)
+        .position(|word| *word == "version");
+    // `version control` is something else.
+    asks && version.is_some_and(|at| words.get(at + 1).is_none_or(|next| AFTER_VERSION.contains(next)))
 }
 
 /// The quantity that a question asks for.
@@ -315,6 +327,9 @@ mod tests {
             ("which Ubuntu version", true),
             ("What version of Python is needed?", true),
             ("minimum rust version", true),
+            ("welche Version von Rust brauche ich", true),
+            ("what is version control", false),
+            ("what version control is used", false),
             ("how do I update the version", false),
             ("what changes if I install an old version", false),
         ] {

@@ -579,4 +579,14 @@ mod tests {
             "log.md"
         );
     }
+
+    #[test]
+    fn a_page_named_as_the_question_comes_before_its_sections() {
+        let page = "# Sending letters\n\nOwls carry letters, and robins carry them too. Each bird has a name and a place.\n\n\
+            ## Sending many letters\n\nSending one by one is slow. A letter is sent alone, and many letters are sent together.\n";
+        let begins = |query: &str| ordered(&[("page.md", page)], query)[0].chunk.text[..7].to_owned();
+        assert_eq!(begins("how to send letters"), "Owls ca");
+        // What else is asked for is in the section.
+        assert_eq!(begins("how to send letters one by one"), "Sending");
+    }
 }

@@ -82,14 +82,14 @@ impl Reader<'_> {
         } else {
             from
         };
-        // The first step leads to the others.
-        let is_step = segments[from].item.is_some_and(|item| item.number.is_some());
-        let mut whole_list = if is_step {
+        let has_all = |held: &HashSet<String>| self.covered(held) >= COMPLETE || nears[from] >= ANSWERS;
+        // The first step leads to the others, unless it says all.
+        let is_first_step = segments[from].item.is_some_and(|item| item.number == Some(1));
+        let mut whole_list = if is_first_step && !has_all(&held) {
             list_end(segments, from, from)
         } else {
             None
         };
-        let has_all = |held: &HashSet<String>| self.covered(held) >= COMPLETE || nears[from] >= ANSWERS;
         while let Some(next) = segments.get(to + 1) {
             let (last, bytes) = (&segments[to], segments[to].end - segments[from].start);
             let with = next.end - segments[from].start;
@@ -155,12 +155,30 @@ impl Reader<'_> {
     }
 }
 
-/// Returns the last segment of the list that segment `at` begins, if a quote from `from` to its end is not too long.
+/// Returns the last segment of the list that segment `at` begins, with the lists and listings in its items, if a quote from
+/// `from` to its end is not too long.
 fn list_end(segments: &[Segment<'_>], from: usize, at: usize) -> Option<usize> {
-    let in_list = (at..segments.len()).take_while(|at| segments[*at].item.is_some());
-    in_list
-        .last()
-        .filter(|end| segments[*end].end - segments[from].start <= LIST_BYTES)
+    let first = segments.get(at)?.item?;
+    let (mut end, mut line, mut number) = (at, segments[at].line, first.number);
+    for (at, segment) in segments.iter().enumerate().skip(at + 1) {
+        let Some(item) = segment.item else {
+            // A listing belongs to the list if an item follows.
+            if segment.kind == LineKind::Code {
+                continue;
+            }
+            break;
+        };
+        let begins = item.depth == first.depth && !item.continued && segment.line != line;
+        let is_next = item.number == number.map(|number| number.saturating_add(1));
+        if item.depth < first.depth || (begins && !is_next) {
+            break;
+        }
+        if begins {
+            number = item.number;
+        }
+        (end, line) = (at, segment.line);
+    }
+    (segments[end].end - segments[from].start <= LIST_BYTES).then_some(end)
 }
 
 /// Returns where a quote begins. A quote from the middle of a short listing begins with the first line of the listing, or

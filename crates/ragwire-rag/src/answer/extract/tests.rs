@@ -500,12 +500,69 @@ fn steps_are_quoted_to_their_end_with_what_leads_to_them() {
     let begins = |answer: &str, wanted: &str| assert!(answer.starts_with(wanted), "{answer}");
     begins(&quoted(marked(|number| format!("{number}. "))), &whole);
     begins(&quoted(marked(|_| "- ".to_owned())), &whole);
+    // With the heading alone, the first step leads to the others.
+    let list = marked(|number| format!("{number}. "));
+    let headed = format!("# Birds\n\n## Cleaning a feeder\n\n{list}\n## Owls\n\n{filler}\n");
+    let library = library("birds.md", headed.as_bytes());
+    begins(
+        &answer(&library, "how do I clean a feeder"),
+        &format!("(1.00) {}", steps.join("\n")),
+    );
+}
+
+#[test]
+fn rules_are_not_steps() {
+    let rule =
+        |what: &str| format!("{what} only with the consent of the landlord, which is given in writing.\n");
+    let rules = [
+        "Balconies are painted",
+        "Pets are allowed",
+        "Cellars are let",
+        "Music is played",
+        "Doors are locked",
+    ];
+    let rules = rules
+        .into_iter()
+        .chain(["Lamps are lit", "Cars are washed", "Bicycles are parked"]);
+    let rules: String = rules
+        .enumerate()
+        .map(|(at, what)| format!("{}. {}", at + 1, rule(what)))
+        .collect();
+    let library = library("house.md", format!("# House\n\n{rules}").as_bytes());
+    for (question, first) in [
+        (
+            "are pets allowed with consent of the landlord",
+            "Pets are allowed",
+        ),
+        (
+            "are balconies painted with consent of the landlord",
+            "Balconies are painted",
+        ),
+    ] {
+        let answer = answer(&library, question);
+        assert!(answer.starts_with(&format!("(1.00) {}", rule(first))), "{answer}");
+        assert!(!answer.contains("Bicycles"), "{answer}");
+    }
 }
 
 #[test]
 fn the_names_of_columns_are_not_quoted_without_a_row() {
-    let text = "# Birds\n\nA feeder attracts robins. These come:\n\n| Bird | Food |\n|---|---|\n| owl | mice |\n| wren | spiders |\n";
+    let attracts = "A feeder attracts robins and wrens, which come to it at dawn, when the owls have gone to sleep in the wood, and \
+        leave it when the cats of the house are let out after breakfast, as they are every day.";
+    let names = "Name of the kind of animal | What it eats in winter, when the ground is frozen and covered with snow | Time";
+    let rows = "| owl | mice and voles | night |\n| wren | spiders and flies | day |\n".repeat(9);
+    let text = format!("# Birds\n\n{attracts}\n\n| {names} |\n|---|---|---|\n{rows}");
     let library = library("birds.md", text.as_bytes());
     let answer = answer(&library, "what attracts robins to a feeder");
-    assert!(!answer.ends_with("Bird | Food"), "{answer}");
+    assert_eq!(answer, format!("(1.00) {attracts}"));
+}
+
+#[test]
+fn the_name_of_the_next_listing_is_not_quoted() {
+    let text = "# Owls\n\nTo install owls, run this:\n\n```\nowl install\n```\n\nWindows\n\n```\nowl.exe install --with-all-feathers --and-a-long-list-of-other-options-that-fill-the-quote-until-it-ends\n```\n";
+    let long = text.replace("owl.exe", &"owl.exe --quiet ".repeat(30));
+    let library = library("owls.md", long.as_bytes());
+    let answer = answer(&library, "how do I install owls");
+    let first = "(1.00) To install owls, run this:\nowl install";
+    assert_eq!(answer.split("\n(").next(), Some(first));
 }

@@ -448,3 +448,29 @@ fn a_section_knows_the_listings_and_lists_of_its_passages() {
     let plain = trees(&parsed("a.txt", "One.\n\nTwo.")).remove(0);
     assert_eq!((plain.section.listings, plain.section.items), (None, None));
 }
+
+#[test]
+fn a_line_that_two_passages_share_has_one_place() {
+    let text = format!(
+        "# Owls\n\n1. {}\n2. Last.\n",
+        "They hunt at night in the wood. ".repeat(110)
+    );
+    let of_markdown = trees(&parsed("a.md", &text));
+    let section = &of_markdown[0].section;
+    assert!(
+        of_markdown[0].passages.len() > 1,
+        "{}",
+        of_markdown[0].passages.len()
+    );
+    let items = section.items.as_ref().unwrap();
+    let places: Vec<_> = items
+        .iter()
+        .map(|line| (line.line, line.item.number, line.item.continued))
+        .collect();
+    assert_eq!(
+        places,
+        [(0, Some(1), false), (1, Some(2), false)],
+        "{}",
+        section.text.matches('\n').count()
+    );
+}

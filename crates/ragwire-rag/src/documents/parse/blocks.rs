@@ -21,6 +21,10 @@ struct List {
     begun: Option<ListItem>,
     /// Whether it has items. HTML has lists without any, to indent paragraphs.
     has_items: bool,
+    /// How many of the lists around it have items, and which of them is the innermost. None of them gets its first item
+    /// while this one is open.
+    around: u32,
+    outer: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -128,7 +132,8 @@ impl Blocks {
 
     /// Adds a row of the innermost table, with its cells separated. The first row may have the names of the columns.
     pub(super) fn row(&mut self, page: Option<u32>, text: &str, has_names: bool) -> Result<(), ParseError> {
-        self.push(BlockKind::Prose, page, text)?;
+        // A row has no place in a list, so that a bar in an item is not taken for one between cells.
+        self.push_at(BlockKind::Prose, page, text, None)?;
         if let Some(columns @ None) = self.tables.last_mut()
             && has_names
         {
@@ -144,20 +149,34 @@ impl Blocks {
 
     /// Opens a list within the open ones. An ordered one begins with the number `first`.
     pub(super) fn open_list(&mut self, first: Option<u64>) {
+        let last = self.lists.len().checked_sub(1);
+        let (around, outer) = match self.lists.last() {
+            Some(list) if list.has_items => (list.around + 1, last),
+            Some(list) => (list.around, list.outer),
+            None => (0, None),
+        };
         self.lists.push(List {
             next: first,
+            around,
+            outer,
             ..List::default()
         });
     }
 
-    /// Begins an item of the innermost list. The blocks up to the next item, or to the end of the list, are in it.
-    pub(super) fn item(&mut self) {
-        let depth = self.lists.len() as u32;
+    /// Begins an item of the innermost list, with `number` if it is not the next one. The blocks up to the next item, or to
+    /// the end of the list, are in it.
+    pub(super) fn item(&mut self, number: Option<u64>) {
         if let Some(list) = self.lists.last_mut() {
             list.has_items = true;
-            list.begun = Some(ListItem::new(depth, list.next));
+            list.next = list.next.map(|next| number.unwrap_or(next));
+            list.begun = Some(ListItem::new(list.around + 1, list.next));
             list.next = list.next.map(|number| number.saturating_add(1));
         }
+    }
+
+    /// Returns the number of the next item of the innermost list, if that is ordered.
+    pub(super) fn next_number(&self) -> Option<u64> {
+        self.lists.last()?.next
     }
 
     /// Closes the innermost list.
@@ -175,13 +194,33 @@ impl Blocks {
         if let Some(item) = self.next_item.take() {
             return Some(item);
         }
-        let depth = self.lists.len() as u32;
-        let list = self.lists.last_mut().filter(|list| list.has_items)?;
-        Some(list.begun.take().unwrap_or_else(|| ListItem::continued(depth)))
+        let last = self.lists.last()?;
+        let innermost = if last.has_items {
+            self.lists.len() - 1
+        } else {
+            last.outer?
+        };
+        let list = self.lists.get_mut(innermost)?;
+        let continued = ListItem::continued(list.around + 1);
+        Some(list.begun.take().unwrap_or(continued))
     }
 
     /// Adds a block. A block without text is skipped.
     pub(super) fn push(&mut self, kind: BlockKind, page: Option<u32>, text: &str) -> Result<(), ParseError> {
+        let item = match kind {
+            BlockKind::Prose if !prose(text).is_empty() => self.place_in_list(),
+            BlockKind::Prose | BlockKind::Listing => None,
+        };
+        self.push_at(kind, page, text, item)
+    }
+
+    fn push_at(
+        &mut self,
+        kind: BlockKind,
+        page: Option<u32>,
+        text: &str,
+        item: Option<ListItem>,
+    ) -> Result<(), ParseError> {
         let text = match kind {
             BlockKind::Prose => prose(text),
             BlockKind::Listing => listing(text),
@@ -206,10 +245,6 @@ impl Blocks {
             .map(|(_, heading)| heading.as_str())
             .collect();
         let heading = (!path.is_empty()).then(|| path.join(SEPARATOR));
-        let item = match kind {
-            BlockKind::Prose => self.place_in_list(),
-            BlockKind::Listing => None,
-        };
         self.blocks.push(Block {
             heading,
             page,

@@ -235,3 +235,50 @@ fn words_that_only_say_which_kind_of_number_is_asked_for_weigh_little() {
     assert_eq!(light("max number of models in an optimizer"), ["max", "number"]);
     assert_eq!(light("the number of models"), [""; 0]);
 }
+
+#[test]
+fn words_that_only_ask_weigh_little() {
+    for (name, text, question, light) in [
+        (
+            "a.md",
+            "The cache of the garden is here. It is for the birds.",
+            "cache setup",
+            &["setup"][..],
+        ),
+        (
+            "b.md",
+            "Der Garten ist hier, und die Macher sind auch da. Ein Rollback ist nicht schwer.",
+            "wie mache ich ein rollback",
+            &["mache"],
+        ),
+    ] {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        library
+            .add(
+                name,
+                &parse(name, text.as_bytes(), &ParseLimits::default()).unwrap(),
+            )
+            .unwrap();
+        let terms = question_terms(library.all(), question).into_iter();
+        let words: Vec<_> = terms
+            .filter(|term| term.is_question_word)
+            .map(|term| term.word)
+            .collect();
+        assert_eq!(words, light, "{question}");
+    }
+}
+
+#[test]
+fn an_abbreviated_error_is_searched_in_full() {
+    let library = Library::in_memory(LibraryLimits::default()).unwrap();
+    let text = "The error of the garden is 509. An err is another one.";
+    library
+        .add(
+            "a.md",
+            &parse("a.md", text.as_bytes(), &ParseLimits::default()).unwrap(),
+        )
+        .unwrap();
+    let terms = question_terms(library.all(), "err 509");
+    let stems: Vec<_> = terms.iter().map(|term| term.stems.join(" ")).collect();
+    assert_eq!(stems, ["err error", "509"]);
+}

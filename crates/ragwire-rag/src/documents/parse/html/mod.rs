@@ -217,11 +217,8 @@ impl Reader {
             "dl" => self.blocks.open_definitions(),
             "dt" => self.in_term = self.field_lists == 0,
             "ul" | "menu" => self.blocks.open_list(None),
-            "ol" => {
-                let first = element.attr("start").and_then(|start| start.parse().ok());
-                self.blocks.open_list(Some(first.unwrap_or(1)));
-            }
-            "li" => self.blocks.item(),
+            "ol" => self.blocks.open_list(first_number(element)),
+            "li" => self.blocks.item(number(element, "value")),
             "table" => {
                 let has_data = is_of_data(node);
                 self.tables.push(has_data);
@@ -323,6 +320,22 @@ impl Reader {
         self.blocks.push(kind, None, &self.text)?;
         self.text.clear();
         Ok(())
+    }
+}
+
+/// Returns a number of an attribute.
+fn number(element: &Element, attribute: &str) -> Option<u64> {
+    element.attr(attribute)?.trim().parse().ok()
+}
+
+/// Returns the first number of an ordered list. One that counts down, or begins below 0, is shown without numbers.
+fn first_number(element: &Element) -> Option<u64> {
+    if element.attr("reversed").is_some() {
+        return None;
+    }
+    match element.attr("start") {
+        Some(_) => number(element, "start"),
+        None => Some(1),
     }
 }
 

@@ -133,7 +133,7 @@ impl Reader {
             Tag::DefinitionList => self.blocks.open_definitions(),
             Tag::Table(_) => self.blocks.open_table(),
             Tag::List(first) => self.blocks.open_list(*first),
-            Tag::Item => self.blocks.item(),
+            Tag::Item => self.blocks.item(None),
             _ => {}
         }
         self.container = container;

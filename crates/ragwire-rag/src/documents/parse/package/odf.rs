@@ -235,7 +235,7 @@ impl Reader {
                 self.written.blocks.open_list(has_numbers.then_some(1));
                 self.lists.push(style);
             }
-            "list-item" if !self.lists.is_empty() => self.written.blocks.item(),
+            "list-item" if !self.lists.is_empty() => self.written.blocks.item(None),
             "s" => self.write(&" ".repeat(repeated(element, "c"))),
             "tab" => self.write("\t"),
             "line-break" => self.write("\n"),

@@ -4,6 +4,12 @@
 /// quadratic time.
 const MAX_SPAN_BYTES: usize = 500;
 
+/// Roles that refer to something else by its name.
+const CROSS_REFERENCES: [&str; 14] = [
+    "any", "attr", "class", "data", "doc", "download", "exc", "func", "meth", "mod", "numref", "obj", "ref",
+    "term",
+];
+
 /// Names of directives: letters, digits and `-`, `_`, `:`, `.`.
 pub(super) fn is_name(name: &str) -> bool {
     !name.is_empty()
@@ -16,6 +22,8 @@ pub(super) fn is_name(name: &str) -> bool {
 pub(super) fn inline(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
+    // The role of the quoted text that follows.
+    let mut role = "";
     while let Some(at) = rest.find(['`', '*', '\\', ':']) {
         let (before, after) = rest.split_at(at);
         plain.push_str(before);
@@ -32,7 +40,7 @@ pub(super) fn inline(text: &str) -> String {
         } else if let Some(quoted) = after.strip_prefix('`')
             && let Some((end, next)) = split(quoted, "`")
         {
-            push_reference(&mut plain, &quoted[..end]);
+            push_reference(&mut plain, std::mem::take(&mut role), &quoted[..end]);
             let tail = &quoted[next..];
             rest = tail
                 .strip_prefix("__")
@@ -43,7 +51,7 @@ pub(super) fn inline(text: &str) -> String {
             && let Some((end, _)) = split(&after[1..], ":`")
             && is_name(&after[1..=end])
         {
-            // A role: the quoted text follows.
+            role = &after[1..=end];
             rest = &after[end + 2..];
         } else if let Some(strong) = after.strip_prefix("**")
             && can_start
@@ -60,7 +68,7 @@ pub(super) fn inline(text: &str) -> String {
             plain.push_str(&emphasis[..end]);
             rest = &emphasis[next..];
         } else if let Some(escaped) = after.strip_prefix('\\') {
-            // An escaped space joins the words around it; another character stands for itself.
+            // An escaped space joins the words around it. Another character is kept.
             let width = escaped.chars().next().map_or(0, char::len_utf8);
             let (letter, tail) = escaped.split_at(width);
             plain.push_str(letter.trim());
@@ -75,10 +83,15 @@ pub(super) fn inline(text: &str) -> String {
     plain
 }
 
-/// Writes the text of `text <target>` or `text<target>`, or the last part of `~package.module.name`.
-fn push_reference(plain: &mut String, inner: &str) {
+/// Writes the text of `text <target>`, or the last part of `~package.module.name`. Before the target of a cross-reference
+/// the space may be missing; in `:file:` and others, `<` belongs to the text.
+fn push_reference(plain: &mut String, role: &str, inner: &str) {
+    let refers = CROSS_REFERENCES.contains(&role.rsplit(':').next().unwrap_or_default());
+    let is_apart = |text: &str| refers || text.ends_with(char::is_whitespace);
     let text = match inner.rsplit_once('<') {
-        Some((text, target)) if target.ends_with('>') && !text.trim().is_empty() => text.trim_end(),
+        Some((text, target)) if target.ends_with('>') && is_apart(text) && !text.trim().is_empty() => {
+            text.trim_end()
+        }
         _ => inner,
     };
     let text = match text.strip_prefix('~') {
@@ -98,5 +111,15 @@ mod tests {
         assert_eq!(inline("re\\ ``x``\\ s"), "rexs");
         assert_eq!(inline(":class:`~a.b.Name` and `text <target>`_"), "Name and text");
         assert_eq!(inline(":ref:`The text<target>`, `<robin>`"), "The text, <robin>");
+        assert_eq!(
+            inline(":py:class:`The text<target>` `text\n<target>`_"),
+            "The text text"
+        );
+        for text in ["/etc/<name>", "--file=<path>", "List<String>", "#<<INCLUDE>>"] {
+            assert_eq!(
+                inline(&format!(":file:`{text}` `{text}`")),
+                format!("{text} {text}")
+            );
+        }
     }
 }

@@ -3,6 +3,8 @@
 /// How many definitions are read, and how long their texts may be in bytes: they are names of products and versions.
 const MAX_DEFINITIONS: usize = 50;
 const MAX_BYTES: usize = 120;
+/// How many lines the options of an image have.
+const MAX_OPTION_LINES: usize = 20;
 /// How much longer all of them make a document, in bytes.
 const MAX_GROWTH_BYTES: usize = 64 * 1024;
 
@@ -17,23 +19,23 @@ pub(super) struct Substitutions {
 impl Substitutions {
     /// Reads the definitions of a document.
     pub(super) fn of(text: &str) -> Self {
-        let definition = |line: &str| {
-            let (name, rest) = line.trim().strip_prefix(".. |")?.split_once('|')?;
+        let lines: Vec<&str> = text.lines().collect();
+        let definition = |at: usize| {
+            let (name, rest) = lines[at].trim().strip_prefix(".. |")?.split_once('|')?;
             let rest = rest.trim_start();
-            // An image has no text.
             let value = match rest.strip_prefix("replace::") {
-                Some(text) => Some(text.trim()).filter(|text| !text.is_empty())?,
-                None => rest.strip_prefix("image::").map(|_| "")?,
+                Some(text) => Some(text.trim().to_owned()).filter(|text| !text.is_empty())?,
+                // An image is what it says instead, or nothing.
+                None => rest
+                    .strip_prefix("image::")
+                    .map(|_| alternative(&lines[at + 1..]))?,
             };
             let fits = !name.is_empty() && name.len().max(value.len()) <= MAX_BYTES;
-            fits.then(|| (format!("|{name}|"), value.to_owned()))
+            fits.then(|| (format!("|{name}|"), value))
         };
+        let definitions = (0..lines.len()).filter_map(definition);
         Self {
-            texts: text
-                .lines()
-                .filter_map(definition)
-                .take(MAX_DEFINITIONS)
-                .collect(),
+            texts: definitions.take(MAX_DEFINITIONS).collect(),
             room: MAX_GROWTH_BYTES,
         }
     }
@@ -64,4 +66,25 @@ impl Substitutions {
         plain.push_str(rest);
         plain
     }
+}
+
+/// Returns the text of the option `alt` of a directive, whose options are in these lines. It may have several lines. A text
+/// that is too long describes a picture and not a word.
+fn alternative(lines: &[&str]) -> String {
+    let options = lines.iter().take(MAX_OPTION_LINES).map(|line| line.trim_end());
+    let options = options.take_while(|line| line.starts_with([' ', '\t']));
+    let mut text = String::new();
+    let mut is_open = false;
+    for line in options.map(str::trim_start) {
+        let alternative = line.strip_prefix(":alt:");
+        is_open = alternative.is_some() || (is_open && !line.starts_with(':'));
+        if is_open {
+            text.push_str(alternative.unwrap_or(line).trim());
+            text.push(' ');
+        }
+        if text.len() > MAX_BYTES {
+            return String::new();
+        }
+    }
+    text.trim_end().to_owned()
 }

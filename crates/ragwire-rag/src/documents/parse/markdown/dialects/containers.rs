@@ -49,6 +49,8 @@ const KINDS: [&str; 16] = [
     "tip",
     "warning",
 ];
+/// Blocks of pymdownx that are no admonitions.
+const SLASHED: [&str; 6] = ["admonition", "caption", "define", "details", "html", "tab"];
 /// The shortest fence.
 const MIN_MARKS: usize = 3;
 
@@ -144,24 +146,38 @@ pub(super) fn divided(line: &str) -> Option<&str> {
     Some(unquoted(title).unwrap_or(title))
 }
 
-/// Returns the title of a line such as `/// note | Title`, which opens or closes a block of pymdownx.
-pub(super) fn slashed(line: &str) -> Option<&str> {
-    let line = line.trim();
-    let rest = line.trim_start_matches('/');
-    if line.len() - rest.len() < MIN_MARKS {
-        return None;
-    }
-    let (kind, title) = rest.split_once('|').unwrap_or((rest, ""));
-    let kind = kind.trim();
-    let is_block = kind.is_empty() && title.is_empty() || is_word(kind);
-    // The argument of `html` is an element.
-    is_block.then_some(if kind == "html" { "" } else { title.trim() })
+/// A line with slashes, which opens or closes a block of pymdownx.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Slashed<'a> {
+    /// `/// note | Title`.
+    Opens { slashes: usize, title: &'a str },
+    /// `///`.
+    Closes { slashes: usize },
 }
 
-/// Returns whether an indented line is an option of the block of pymdownx that the line before opens: `open: true`.
+/// Reads a line with slashes. Other words behind them are text, unless they have a title.
+pub(super) fn slashed(line: &str) -> Option<Slashed<'_>> {
+    let line = line.trim();
+    let rest = line.trim_start_matches('/');
+    let slashes = line.len() - rest.len();
+    if slashes < MIN_MARKS {
+        return None;
+    }
+    if rest.is_empty() {
+        return Some(Slashed::Closes { slashes });
+    }
+    let (kind, title) = rest.split_once('|').unwrap_or((rest, ""));
+    let (kind, title) = (kind.strip_prefix(' ')?.trim(), title.trim());
+    let is_known = KINDS.contains(&kind) || SLASHED.contains(&kind) || !title.is_empty();
+    // The argument of `html` is an element.
+    let title = if kind == "html" { "" } else { title };
+    (is_word(kind) && is_known).then_some(Slashed::Opens { slashes, title })
+}
+
+/// Returns whether a line is an option of a block of pymdownx: `open: true`.
 pub(super) fn is_slashed_option(line: &str) -> bool {
     let option = line.trim().split_once(':');
-    line.starts_with([' ', '\t']) && option.is_some_and(|(name, _)| is_word(name))
+    option.is_some_and(|(name, _)| is_word(name))
 }
 
 /// Returns the marks of the quotation and the title of `> [!NOTE] Title`.

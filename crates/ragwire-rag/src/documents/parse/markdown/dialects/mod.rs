@@ -21,7 +21,7 @@ mod shortcodes;
 mod tests;
 
 use self::components::{closing, is_open_tag, opening};
-use self::containers::{Fence, TextFence};
+use self::containers::{Fence, Slashed, TextFence};
 use self::inline::inline;
 use self::shortcodes::Shortcode;
 use crate::documents::parse::lines::{self, is_item};
@@ -91,8 +91,8 @@ enum Options {
     None,
     /// `:class: tip`.
     Fields,
-    /// Indented, `open: true`.
-    Indented,
+    /// Indented by so many columns at least, `open: true`.
+    Indented(usize),
 }
 
 #[derive(Debug, Default)]
@@ -103,6 +103,8 @@ struct Writer {
     listing: Option<Listing>,
     /// The open fences whose contents are text.
     text_fences: Vec<Fence>,
+    /// The slashes of the open blocks of pymdownx.
+    slashed: Vec<usize>,
     /// The options of a directive that may follow.
     options: Options,
     /// The column of the text in the open item of a list.
@@ -153,7 +155,7 @@ impl Writer {
         let is_option = match self.options {
             Options::None => false,
             Options::Fields => containers::is_option(line),
-            Options::Indented => containers::is_slashed_option(line),
+            Options::Indented(columns) => indent(whole) >= columns && containers::is_slashed_option(line),
         };
         if is_option {
             return after;
@@ -227,9 +229,21 @@ impl Writer {
             } else {
                 Options::None
             };
-        } else if let Some(title) = containers::slashed(line) {
-            self.push_title(spaces, title);
-            self.options = Options::Indented;
+        } else if let Some(slashed) = containers::slashed(line) {
+            match slashed {
+                Slashed::Opens { slashes, title } => {
+                    self.slashed.push(slashes);
+                    self.push_title(spaces, title);
+                    self.options = Options::Indented(columns + INDENT);
+                }
+                Slashed::Closes { slashes } => {
+                    let Some(open) = self.slashed.iter().rposition(|open| *open == slashes) else {
+                        return false;
+                    };
+                    self.slashed.truncate(open);
+                    self.push_title(spaces, "");
+                }
+            }
         } else if let Some((quote, title)) = containers::callout(line) {
             self.push_line(&format!("{quote} {title}"));
             self.push_line(quote);
@@ -432,7 +446,8 @@ fn is_left_out(line: &str) -> bool {
             .trim()
             .strip_prefix(open)
             .and_then(|rest| rest.strip_suffix(close));
-        inner.is_some_and(|inner| !inner.contains('{'))
+        // `{*optional*}` is no path.
+        inner.is_some_and(|inner| !inner.contains('{') && inner.contains(['.', '/']))
     };
     // `{* file.py *}` and `{! file.py !}` include files.
     let is_included = is_within("{*", "*}") || is_within("{!", "!}");

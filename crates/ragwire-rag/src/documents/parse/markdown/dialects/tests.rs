@@ -308,6 +308,18 @@ fn blocks_of_pymdownx_and_included_files_are_text_or_left_out() {
         ),
         // These are text.
         ("/// Returns the robin.", "/// Returns the robin."),
+        ("/// TODO", "/// TODO"),
+        ("///usr", "///usr"),
+        ("///", "///"),
+        ("{*optional*}", "{*optional*}"),
+        (
+            "/// note\n Example: kept\n\n///\n    key: kept",
+            " Example: kept\n\n    key: kept",
+        ),
+        (
+            "- item\n\n    /// note\n    Warning: kept.\n    ///",
+            "- item\n\n    Warning: kept.",
+        ),
         ("// note", "// note"),
         ("{* a {b} *}", "{* a {b} *}"),
         ("```\n/// note\n{* a *}\n```", "```\n/// note\n{* a *}\n```"),

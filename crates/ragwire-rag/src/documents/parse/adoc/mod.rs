@@ -2,6 +2,10 @@
 //!
 //! One pass over the lines. What is not understood is text.
 
+mod inline;
+
+use inline::inline;
+
 use super::blocks::Blocks;
 use super::csv::Table;
 use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed};
@@ -18,27 +22,18 @@ const MACROS: [&str; 9] = [
     "video::",
     "audio::",
 ];
-/// The longest text between two marks, in bytes. Without a limit, many marks without an end would take
-/// quadratic time.
-const MAX_SPAN_BYTES: usize = 300;
-/// Marks of inline macros before their target.
-const LINKS: [&str; 7] = [
-    "link:",
-    "xref:",
-    "http://",
-    "https://",
-    "mailto:",
-    "footnote:",
-    "image:",
-];
+/// How many blocks may be within each other. Each line is compared with their ends.
+const MAX_DELIMITED: usize = 16;
 
 pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseError> {
     let mut reader = Reader {
         blocks: Blocks::new(limits),
         open: String::new(),
         inside: Inside::Text,
-        in_definitions: false,
+        definitions: None,
         lists: Vec::new(),
+        delimited: Vec::new(),
+        first: None,
         after_gap: false,
         is_attached: false,
     };
@@ -77,10 +72,14 @@ struct Reader {
     /// The open paragraph, listing or comment.
     open: String,
     inside: Inside,
-    /// Whether a definition list is open.
-    in_definitions: bool,
+    /// How many lists were open when the open definition list began.
+    definitions: Option<usize>,
     /// The marks of the items of the open lists, the innermost last.
     lists: Vec<String>,
+    /// The lines that end the open blocks, and how many lists these are in.
+    delimited: Vec<(String, usize)>,
+    /// The first number of the next list, `[start=4]`.
+    first: Option<u64>,
     /// Whether the last line was empty.
     after_gap: bool,
     /// Whether the next block belongs to the open item, after a line with `+`.
@@ -113,8 +112,30 @@ impl Reader {
             self.flush()?;
             self.close_definitions();
             self.close_lists(0);
+            self.delimited.clear();
             self.blocks.heading(level, &inline(heading));
             return Ok(());
+        }
+        let is_attribute = line.starts_with('[') && line.ends_with(']')
+            || line.starts_with(':') && line[1..].split_once(':').is_some_and(|(name, _)| is_name(name));
+        let is_macro = MACROS.iter().any(|name| line.starts_with(name));
+        if is_attribute || is_macro || line.starts_with("//") && !is_fence('/') {
+            // They belong to what follows.
+            self.after_gap = after_gap;
+            self.first = start_of(line).or(self.first);
+            return self.flush();
+        }
+        if line == "+" {
+            self.is_attached = true;
+            return self.flush();
+        }
+        let (start, content) = start(line);
+        let is_attached = std::mem::take(&mut self.is_attached);
+        let is_end = self.delimited.iter().any(|(end, _)| end == line);
+        let is_apart = after_gap && !is_attached && !is_end && !line.starts_with(char::is_whitespace);
+        if start == Start::Text && is_apart || start == Start::Title && after_gap {
+            self.flush()?;
+            self.close_lists(self.kept());
         }
         if is_fence('-') || is_fence('.') || is_fence('/') || is_fence('+') || line.starts_with("```") {
             self.flush()?;
@@ -130,31 +151,33 @@ impl Reader {
             self.inside = Inside::Table(Cells::default());
             return Ok(());
         }
-        let is_boundary =
-            is_fence('=') || is_fence('_') || is_fence('*') || matches!(line, "--" | "'''" | "<<<" | "+");
-        let is_attribute = line.starts_with('[') && line.ends_with(']')
-            || line.starts_with(':') && line[1..].split_once(':').is_some_and(|(name, _)| is_name(name));
-        let is_macro = MACROS.iter().any(|name| line.starts_with(name));
-        self.is_attached |= line == "+";
-        if is_boundary || is_attribute || is_macro || line.starts_with("//") {
+        if is_fence('=') || is_fence('_') || is_fence('*') || line == "--" {
+            self.flush()?;
+            self.delimit(line);
+            return Ok(());
+        }
+        if matches!(line, "'''" | "<<<") {
             return self.flush();
         }
-        let (start, content) = start(line);
-        let is_attached = std::mem::take(&mut self.is_attached);
         if start != Start::Text {
             self.flush()?;
         }
+        let first = self.first.take();
         if let Start::Item(marks) = start {
-            self.item(marks);
-        } else if after_gap && !is_attached && !line.starts_with(char::is_whitespace) {
-            self.close_lists(0);
+            self.item(marks, first);
         }
         if let Some((term, description)) = definition(content)
-            && (self.open.is_empty() || self.in_definitions)
+            && (self.open.is_empty() || self.definitions.is_some())
         {
             self.flush()?;
-            if !std::mem::replace(&mut self.in_definitions, true) {
-                self.blocks.open_definitions();
+            match self.definitions {
+                // The lists of the description before.
+                Some(lists) if start == Start::Text && !is_attached => self.close_lists(lists),
+                Some(_) => {}
+                None => {
+                    self.definitions = Some(self.lists.len());
+                    self.blocks.open_definitions();
+                }
             }
             self.blocks.term(&inline(term))?;
             self.open.push_str(description);
@@ -170,20 +193,39 @@ impl Reader {
     }
 
     fn close_definitions(&mut self) {
-        if std::mem::take(&mut self.in_definitions) {
+        if self.definitions.take().is_some() {
             self.blocks.close_definitions();
         }
     }
 
-    /// Begins an item of the open list with these marks, or of a list within the open ones.
-    fn item(&mut self, marks: &str) {
-        if let Some(open) = self.lists.iter().position(|open| open == marks) {
-            self.close_lists(open + 1);
-        } else {
-            self.lists.push(marks.to_owned());
-            self.blocks.open_list(marks.starts_with('.').then_some(1));
+    /// Begins an item of the open list with these marks, or of a list within the open ones, which begins with `first`.
+    fn item(&mut self, marks: &str, first: Option<u64>) {
+        let open = self.lists.iter().rposition(|open| open == marks);
+        match open.filter(|open| *open >= self.kept()) {
+            Some(open) => self.close_lists(open + 1),
+            None => {
+                self.lists.push(marks.to_owned());
+                let is_numbered = marks.starts_with('.');
+                self.blocks.open_list(is_numbered.then(|| first.unwrap_or(1)));
+            }
         }
-        self.blocks.item();
+        self.blocks.item(None);
+    }
+
+    /// Returns how many lists the open blocks are in.
+    fn kept(&self) -> usize {
+        self.delimited.last().map_or(0, |(_, lists)| *lists)
+    }
+
+    /// Opens a block that ends with the same line, or closes it.
+    fn delimit(&mut self, line: &str) {
+        if let Some(open) = self.delimited.iter().position(|(end, _)| end == line) {
+            let lists = self.delimited[open].1;
+            self.delimited.truncate(open);
+            self.close_lists(lists);
+        } else if self.delimited.len() < MAX_DELIMITED {
+            self.delimited.push((line.to_owned(), self.lists.len()));
+        }
     }
 
     /// Closes all lists but the outermost ones.
@@ -273,6 +315,14 @@ fn is_name(name: &str) -> bool {
             .all(|c| c.is_alphanumeric() || matches!(c, '-' | '_'))
 }
 
+/// Returns the number of the attribute `start` of a list.
+fn start_of(line: &str) -> Option<u64> {
+    let attributes = line.strip_prefix('[')?.strip_suffix(']')?.split(',');
+    let mut numbers =
+        attributes.filter_map(|one| one.trim().strip_prefix("start=")?.trim_matches('"').parse().ok());
+    numbers.next()
+}
+
 /// How a line begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Start<'a> {
@@ -299,66 +349,10 @@ fn start(line: &str) -> (Start<'_>, &str) {
     }
 }
 
-/// Removes marks of emphasis and replaces links by their text.
-fn inline(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    let mut rest = text;
-    'text: while !rest.is_empty() {
-        let window = &rest[..rest.floor_char_boundary(MAX_SPAN_BYTES)];
-        let can_start = plain.chars().next_back().is_none_or(|c| !c.is_alphanumeric());
-        if let Some(reference) = rest.strip_prefix("<<")
-            && let Some(end) = window.find(">>")
-        {
-            let target = &reference[..end - "<<".len()];
-            plain.push_str(target.split_once(',').map_or(target, |(_, text)| text).trim());
-            rest = &rest[end + ">>".len()..];
-            continue;
-        }
-        if can_start {
-            for link in LINKS.iter().filter(|link| rest.starts_with(**link)) {
-                let end = window.find(char::is_whitespace).unwrap_or(window.len());
-                if let Some(open) = window[..end].find('[')
-                    && let Some(close) = window[open..].find(']')
-                {
-                    let (target, text) = (&rest[..open], &rest[open + 1..open + close]);
-                    plain.push_str(if text.is_empty() {
-                        target.trim_start_matches(*link)
-                    } else {
-                        text
-                    });
-                    rest = &rest[open + close + 1..];
-                    continue 'text;
-                }
-            }
-            for mark in ["**", "*", "__", "_", "``", "`"] {
-                if let Some(inner) = window.strip_prefix(mark)
-                    && let Some((inner, _)) = inner.split_once(mark)
-                    && let tail = &rest[inner.len() + 2 * mark.len()..]
-                    && !inner.is_empty()
-                    && !inner.starts_with(char::is_whitespace)
-                    && !inner.contains('\n')
-                    && !tail.starts_with(char::is_alphanumeric)
-                {
-                    plain.push_str(inner.trim_matches('+'));
-                    rest = tail;
-                    continue 'text;
-                }
-            }
-        }
-        // To the next place where something can begin.
-        let first = rest.chars().next().map_or(0, char::len_utf8);
-        let next = rest[first..].find(['<', '*', '_', '`', 'l', 'x', 'h', 'm', 'f', 'i']);
-        let next = next.map_or(rest.len(), |next| first + next);
-        plain.push_str(&rest[..next]);
-        rest = &rest[next..];
-    }
-    plain
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_data::{check_blocks, check_returns_soon, check_terms};
+    use crate::test_data::{check_blocks, check_places, check_returns_soon, check_terms};
 
     #[test]
     fn a_description_has_its_term() {
@@ -462,6 +456,45 @@ snake_case_word and 2 * 3 * 4 stay.
                 ("Birds > Feeding", "An example."),
                 ("Birds > Feeding", "snake_case_word and 2 * 3 * 4 stay."),
             ],
+        );
+    }
+
+    fn check_lists(text: &str, expected: &[(u32, Option<u64>, &str)]) {
+        check_places(&parse(text, &ParseLimits::default()).unwrap(), expected);
+    }
+
+    #[test]
+    fn lists_end_where_they_do() {
+        // What is attached belongs to an item, and what follows a listing does not.
+        check_lists(
+            ". Step:\n+\n[source]\n----\ncode\n----\n\nAfter.",
+            &[(1, Some(1), "Step:"), (0, None, "code"), (0, None, "After.")],
+        );
+        check_lists(
+            ". One\n+\n[NOTE]\n====\nfirst\n\nsecond\n====\n. Two\n",
+            &[
+                (1, Some(1), "One"),
+                (1, None, "first"),
+                (1, None, "second"),
+                (1, Some(2), "Two"),
+            ],
+        );
+        check_lists(
+            ". One\n\n[NOTE]\n====\nNot a step.\n====\n\n. Two\n",
+            &[(1, Some(1), "One"), (0, None, "Not a step."), (1, Some(1), "Two")],
+        );
+        check_lists(
+            "term::\n* a\nother:: desc\n",
+            &[
+                (0, None, "term"),
+                (1, None, "a"),
+                (0, None, "other"),
+                (0, None, "desc"),
+            ],
+        );
+        check_lists(
+            "[start=4]\n. Four\n. Five\n\n== Birds\n\n. One\n",
+            &[(1, Some(4), "Four"), (1, Some(5), "Five"), (1, Some(1), "One")],
         );
     }
 
