@@ -171,7 +171,7 @@ mod tests {
         ] {
             assert_eq!(numbers(html), expected, "{html}");
         }
-        // A list without items is no list.
+        // A list without items does not count.
         let inner = lines("a.html", "<ol><li>a<ul><p>b</ul>c<li>d</ol>");
         let places: Vec<_> = inner
             .iter()
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_without_items_is_none() {
+    fn a_list_without_items_does_not_count() {
         let indented = lines("a.html", "<ul><p>One.</p><p>Two.</p></ul>");
         assert_eq!(
             indented,

@@ -49,7 +49,7 @@ const KINDS: [&str; 16] = [
     "tip",
     "warning",
 ];
-/// Blocks of pymdownx that are no admonitions.
+/// Blocks of pymdownx besides admonitions.
 const SLASHED: [&str; 6] = ["admonition", "caption", "define", "details", "html", "tab"];
 /// The shortest fence.
 const MIN_MARKS: usize = 3;

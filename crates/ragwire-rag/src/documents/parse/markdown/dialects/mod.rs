@@ -446,7 +446,7 @@ fn is_left_out(line: &str) -> bool {
             .trim()
             .strip_prefix(open)
             .and_then(|rest| rest.strip_suffix(close));
-        // `{*optional*}` is no path.
+        // `{*optional*}` is text.
         inner.is_some_and(|inner| !inner.contains('{') && inner.contains(['.', '/']))
     };
     // `{* file.py *}` and `{! file.py !}` include files.
