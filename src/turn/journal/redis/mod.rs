@@ -22,6 +22,7 @@ mod following;
 mod keys;
 mod messages;
 mod mirror;
+mod remote_readers;
 #[cfg(test)]
 mod simulation;
 mod store;

@@ -9,6 +9,7 @@ use redis::Cmd;
 use tokio::time::Instant;
 
 use super::keys::{self, Keys, PRODUCER, millis};
+use super::remote_readers::RemoteReaders;
 use super::store::Store;
 use crate::failure::Failure;
 use crate::frame::{End, Frame};
@@ -50,10 +51,7 @@ pub(in crate::turn::journal) struct Writer {
     entries: LogEntries,
     /// The time to renew the lease.
     refresh_at: Instant,
-    /// The time at which the server last reported whether other hosts have readers, and until when
-    /// they do.
-    asked_at: Instant,
-    remote_readers_until: Option<Instant>,
+    remote_readers: RemoteReaders,
 }
 
 /// The data that is stored when the response of a turn begins.
@@ -92,8 +90,7 @@ impl Writer {
             next: 0,
             entries: LogEntries::default(),
             refresh_at: Instant::now() + store.options.lease_ttl() / 3,
-            asked_at: Instant::now(),
-            remote_readers_until: None,
+            remote_readers: RemoteReaders::new(Instant::now()),
             store,
         })
     }
@@ -106,7 +103,7 @@ impl Writer {
     /// Returns when the server was last asked whether other hosts have readers, and until when they
     /// do.
     pub(in crate::turn::journal) fn remote_readers(&self) -> (Instant, Option<Instant>) {
-        (self.asked_at, self.remote_readers_until)
+        (self.remote_readers.asked_at, self.remote_readers.until)
     }
 
     /// Appends frames, and renews the lease if it is time; an empty batch only renews the lease. After
@@ -181,15 +178,11 @@ impl Writer {
         self.next += append.batch.len() as u64;
         if append.renews {
             let options = &self.store.options;
-            self.asked_at = Instant::now();
-            self.refresh_at = self.asked_at + options.lease_ttl() / 3;
+            let now = Instant::now();
+            self.refresh_at = now + options.lease_ttl() / 3;
             // Negative if no other host has a reader.
-            let readers = u64::try_from(readers_ms).ok().map(Duration::from_millis);
-            let until = readers.map(|time| self.asked_at + time.min(options.lease));
-            // A mark that expired during this append could not be renewed while the server accepted
-            // nothing. Its host renews it within a lease.
-            let missed = self.remote_readers_until.is_some_and(|until| until >= begun);
-            self.remote_readers_until = until.or_else(|| missed.then(|| self.asked_at + options.lease));
+            let mark = u64::try_from(readers_ms).ok().map(Duration::from_millis);
+            self.remote_readers.report(begun, now, mark, options.lease);
         }
         Ok(())
     }
