@@ -64,11 +64,10 @@ impl Blocks {
 
     /// Opens a heading and closes every open heading at its level or below.
     pub(super) fn heading(&mut self, level: u8, text: &str) {
-        let mut text = prose(text);
+        let text = heading_text(text);
         if text.is_empty() {
             return;
         }
-        text.truncate(text.floor_char_boundary(MAX_HEADING_BYTES));
         self.close_headings(level);
         if level == 1 && self.first_level.len() < 2 {
             self.first_level.push(text.clone());
@@ -95,11 +94,8 @@ impl Blocks {
 
     /// Adds text to the heading that was opened last.
     pub(super) fn continue_heading(&mut self, text: &str) {
-        let text = prose(text);
         if let Some((_, heading)) = self.headings.last_mut() {
-            heading.push(' ');
-            heading.push_str(&text);
-            heading.truncate(heading.floor_char_boundary(MAX_HEADING_BYTES));
+            *heading = heading_text(&format!("{heading} {text}"));
         }
     }
 
@@ -266,6 +262,13 @@ impl Blocks {
         };
         (title, self.blocks)
     }
+}
+
+/// Makes one line that is not longer than a heading.
+pub(super) fn heading_text(text: &str) -> String {
+    let mut text = prose(text);
+    text.truncate(text.floor_char_boundary(MAX_HEADING_BYTES));
+    text
 }
 
 /// Makes one line: runs of white space become one space, and invisible characters are dropped.

@@ -37,7 +37,7 @@ pub use kind::EXTENSIONS;
 
 /// Changes whenever [`parse`] gives other blocks for the same file than before. Who remembers what a
 /// file became has to read it again then.
-pub const PARSER_VERSION: u32 = 11;
+pub const PARSER_VERSION: u32 = 12;
 
 /// The content of one file. Serializes to JSON, so that it can be sent between processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

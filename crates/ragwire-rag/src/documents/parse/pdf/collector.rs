@@ -5,7 +5,7 @@ use pdf_extract::{ColorSpace, MediaBox, OutputDev, OutputError, Path, Transform}
 use super::glyphs::with_letters;
 use super::layout::Line;
 use super::listing::{Pitch, Widths, spaces};
-use super::table::gap_text;
+use super::table::{MAX_MARK_CHARS, gap_text};
 
 /// Collects characters with their positions into lines.
 #[derive(Debug)]
@@ -66,6 +66,12 @@ impl Collector {
     }
 }
 
+/// Returns whether the text of a line so far may be the mark of an item, with the gap behind it.
+fn follows_mark(text: &str) -> bool {
+    let mark = text.trim();
+    text.ends_with([' ', '\t']) && !mark.is_empty() && mark.chars().count() <= MAX_MARK_CHARS
+}
+
 impl OutputDev for Collector {
     fn begin_page(
         &mut self,
@@ -106,6 +112,8 @@ impl OutputDev for Collector {
         let width = width * font_size.abs() * along;
         let (last_end, last_width) = (self.last_end, self.last_width);
         (self.last_end, self.last_width) = (x + width, width);
+        // Some programs write each space as a tab. Here a tab is a gap that shows columns.
+        let text = if text == "\t" { " " } else { text };
         // A ligature is one character of several letters, and a space says nothing about the font.
         let chars = usize::from(!text.trim().is_empty());
         let string_begins = std::mem::take(&mut self.string_begins);
@@ -121,6 +129,9 @@ impl OutputDev for Collector {
                             1 => line.text.push_str(gap_text(gap, size)),
                             spaces => line.text.extend(std::iter::repeat_n(' ', spaces)),
                         }
+                    }
+                    if line.text_x.is_none() && follows_mark(&line.text) && chars > 0 {
+                        line.text_x = Some(x);
                     }
                     line.text.push_str(text);
                     line.size = tall;
@@ -138,6 +149,7 @@ impl OutputDev for Collector {
             text: text.to_owned(),
             size,
             x,
+            text_x: None,
             y,
             turned: direction.0 < 0.9,
             end: self.last_end,

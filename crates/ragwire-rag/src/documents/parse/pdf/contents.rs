@@ -115,6 +115,7 @@ mod tests {
                 text: (*text).to_owned(),
                 size: 10.0,
                 x: 72.0,
+                text_x: None,
                 end: 200.0,
                 y: 100.0,
                 turned: false,

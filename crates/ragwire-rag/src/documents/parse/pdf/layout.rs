@@ -6,29 +6,14 @@
 //! costs a heading in a citation. It never loses text, except page numbers, tables of contents and lines that most
 //! pages repeat at their edges.
 
-use std::collections::{HashMap, HashSet};
-
 use super::contents::Contents;
-use super::listing::{Pitch, fixed_width, is_typewritten, listings};
+use super::headings::Headings;
+use super::listing::Pitch;
+use super::lists::Around;
+use super::style::Style;
 use super::table::rows;
 use super::writer::Writer;
 use crate::documents::parse::{DocumentKind, ParseError, ParseLimits, Parsed, blocks};
-
-/// A running head is dropped only if it occurs on this many pages.
-const MIN_REPEATS: usize = 4;
-/// The longest line that may be a heading, in characters.
-const MAX_HEADING_CHARS: usize = 100;
-/// Headings that papers leave unnumbered, and often set in the size of the text.
-const PLAIN_HEADINGS: [&str; 8] = [
-    "abstract",
-    "introduction",
-    "conclusion",
-    "conclusions",
-    "references",
-    "acknowledgements",
-    "acknowledgments",
-    "appendix",
-];
 
 /// Characters on one baseline.
 #[derive(Clone, Debug)]
@@ -38,6 +23,8 @@ pub(super) struct Line {
     pub(super) size: f64,
     /// Where the line begins, in points from the left.
     pub(super) x: f64,
+    /// Where its text begins behind what may be the mark of an item.
+    pub(super) text_x: Option<f64>,
     /// Where it ends.
     pub(super) end: f64,
     /// The baseline, in points from the bottom.
@@ -59,13 +46,13 @@ pub(super) fn lay_out(pages: &[Page], limits: &ParseLimits) -> Result<Parsed, Pa
     let style = Style::of(pages);
     let mut writer = Writer::new(pages, style.leading, limits);
     let mut title: Option<(f64, String)> = None;
+    let mut headings = Headings::default();
     let mut contents = Contents::default();
     // Of the page before: its last line of text, if that reaches the right edge.
     let mut full_line: Option<&Line> = None;
     for page in pages {
         let mut before: Option<&Line> = None;
-        // The size of the line before, if it is a heading.
-        let mut heading_size: Option<f64> = None;
+        headings.leave();
         let lines: Vec<&Line> = page
             .lines
             .iter()
@@ -79,48 +66,49 @@ pub(super) fn lay_out(pages: &[Page], limits: &ParseLimits) -> Result<Parsed, Pa
             .collect();
         let listed = style.listings(&lines);
         let rows = rows(&lines);
-        for ((line, is_listed), is_row) in lines.into_iter().zip(listed).zip(rows) {
-            let fall = before.map(|before| before.y - line.y);
+        for (at, ((&line, is_listed), is_row)) in lines.iter().zip(listed).zip(rows).enumerate() {
+            let around = Around {
+                before,
+                next: lines.get(at + 1).copied(),
+                has_ended: writer.paragraph_has_ended(),
+                leading: style.leading,
+                body_size: style.body_size,
+            };
             if page.number == 1 && line.size >= style.title_size && !line.turned {
                 match &mut title {
                     Some((_, text)) => *text = format!("{text} {}", line.text.trim()),
                     None => title = Some((line.size, line.text.trim().to_owned())),
                 }
-                writer.close()?;
+                writer.close_all()?;
             } else if is_listed {
                 writer.add_listed(page.number, line)?;
             } else if is_row {
                 writer.add_row(page.number, line)?;
-            } else if let Some(level) = style
-                .heading_level(line, fall)
+            } else if let Some(item) = writer.lists.begin(line, &around) {
+                writer.begin_item(page.number, &item)?;
+            } else if let Some(heading) = headings
+                .find(&style, line, &around)
                 // A line above the title is a notice, such as a permission to reproduce.
                 .filter(|_| title.is_some() || page.number > 1 || style.title_size.is_infinite())
             {
-                writer.close()?;
-                // A heading of two lines.
-                let continues = heading_size.is_some_and(|size: f64| {
-                    let near = fall.is_some_and(|fall| fall > 0.0 && fall < line.size * 1.6);
-                    near && (size - line.size).abs() < 0.5 && numbering_depth(line.text.trim()).is_none()
-                });
-                if continues {
-                    writer.blocks.continue_heading(&line.text);
-                } else {
-                    writer.blocks.heading(level, &line.text);
-                }
-                heading_size = Some(line.size);
+                writer.close_all()?;
+                headings.open(&mut writer.blocks, &heading, line, &around);
                 before = Some(line);
                 continue;
             } else {
-                let has_ended = writer.paragraph_has_ended();
-                let continues_page =
-                    before.is_none() && has_ended == Some(false) && continues_on_next_page(full_line, line);
-                if !continues_page && !style.continues(before, line, fall, has_ended) {
-                    writer.close()?;
+                let continues_page = before.is_none()
+                    && around.has_ended == Some(false)
+                    && continues_on_next_page(full_line, line);
+                let x = before.map(|before| writer.lists.text_x(before));
+                let continues = continues_page || style.continues(line, &around, x);
+                let (closes, continues) = writer.lists.text(line, &around, continues);
+                if !continues {
+                    writer.close_lists(closes)?;
                 }
                 writer.add(page.number, &line.text)?;
             }
             before = Some(line);
-            heading_size = None;
+            headings.leave();
         }
         let right = page.lines.iter().map(|line| line.end).fold(0.0, f64::max);
         full_line = before.filter(|line| line.end >= right - 3.0 * line.size);
@@ -136,153 +124,6 @@ pub(super) fn lay_out(pages: &[Page], limits: &ParseLimits) -> Result<Parsed, Pa
     })
 }
 
-/// The typographic measures of a document.
-#[derive(Debug)]
-struct Style {
-    /// The size of most characters, in points.
-    body_size: f64,
-    /// The usual distance between two baselines, in points.
-    leading: f64,
-    /// Lines of the first page with at least this size form the title. Infinite if there is no
-    /// title.
-    title_size: f64,
-    /// Whether all text has one width, as that of a listing has.
-    is_typewritten: bool,
-    /// Lines at the edges of most pages, with their digits replaced by 0.
-    furniture: HashSet<String>,
-    /// Lines at the same place at the edges of several pages, such as the names of chapters.
-    running_heads: HashSet<(String, u64)>,
-}
-
-impl Style {
-    fn of(pages: &[Page]) -> Self {
-        let is_typewritten = is_typewritten(pages);
-        // Listings are often smaller than the text, and there may be more of them.
-        let is_text = |line: &Line| is_typewritten || fixed_width(line).is_none();
-        let lines = || pages.iter().flat_map(|page| &page.lines);
-        let mut chars_by_size: HashMap<u64, usize> = HashMap::new();
-        for line in lines().filter(|line| is_text(line)) {
-            *chars_by_size.entry(halves(line.size)).or_default() += line.text.len();
-        }
-        // Of two equally frequent sizes take the smaller, so that the result does not depend on the
-        // order of a hash map.
-        let body = chars_by_size
-            .iter()
-            .max_by_key(|(size, chars)| (**chars, std::cmp::Reverse(**size)));
-        let body_size = body.map_or(10.0, |(size, _)| *size as f64 / 2.0).max(1.0);
-        let mut falls: Vec<f64> = pages
-            .iter()
-            .flat_map(|page| page.lines.windows(2))
-            .filter(|pair| is_text(&pair[0]) && is_text(&pair[1]))
-            .map(|pair| pair[0].y - pair[1].y)
-            .filter(|fall| (0.9..2.5).contains(&(fall / body_size)))
-            .collect();
-        falls.sort_by(f64::total_cmp);
-        let leading = falls
-            .get(falls.len().saturating_sub(1) / 2)
-            .copied()
-            .unwrap_or(body_size * 1.2);
-        let first = pages
-            .iter()
-            .filter(|page| page.number == 1)
-            .flat_map(|page| &page.lines);
-        let largest = first
-            .filter(|line| letters(&line.text) >= 3 && !line.turned)
-            .map(|line| line.size)
-            .fold(0.0, f64::max);
-        let title_size = if largest >= body_size * 1.3 {
-            largest * 0.95
-        } else {
-            f64::INFINITY
-        };
-        Self {
-            body_size,
-            leading,
-            title_size,
-            is_typewritten,
-            furniture: repeated(pages, MIN_REPEATS.max(pages.len() / 2), |line| {
-                without_digits(line.text.trim())
-            }),
-            running_heads: repeated(pages, MIN_REPEATS, |line| {
-                (without_digits(line.text.trim()), halves(line.y))
-            }),
-        }
-    }
-
-    /// Returns for each line whether it belongs to a listing.
-    fn listings(&self, lines: &[&Line]) -> Vec<bool> {
-        if self.is_typewritten {
-            vec![false; lines.len()]
-        } else {
-            listings(lines, self.leading, self.body_size * 1.1)
-        }
-    }
-
-    /// Returns whether a line is a page number or a running head.
-    fn is_furniture(&self, line: &Line) -> bool {
-        let text = line.text.trim();
-        let page_number = text.len() <= 4 && text.bytes().all(|byte| byte.is_ascii_digit());
-        page_number
-            || self.furniture.contains(&without_digits(text))
-            || self
-                .running_heads
-                .contains(&(without_digits(text), halves(line.y)))
-    }
-
-    fn heading_level(&self, line: &Line, fall: Option<f64>) -> Option<u8> {
-        let text = line.text.trim();
-        let chars = text.chars().count();
-        if line.turned {
-            return None;
-        }
-        if line.turned
-            || chars > MAX_HEADING_CHARS
-            || letters(text) < 3
-            || text.ends_with(['.', ',', ';', ':', '-'])
-        {
-            return None;
-        }
-        let apart = fall.is_none_or(|fall| fall > self.leading * 1.2 || fall < 0.0);
-        let numbered = numbering_depth(text).filter(|_| apart && line.size >= self.body_size * 0.95);
-        if numbered.is_some() {
-            return numbered;
-        }
-        let plain = apart && PLAIN_HEADINGS.contains(&text.to_lowercase().as_str());
-        // Formulas contain large characters, so a heading must consist mostly of letters.
-        let large = line.size >= self.body_size * 1.15 && apart && letters(text) * 10 >= chars * 7;
-        (plain || large).then_some(1)
-    }
-
-    /// Returns whether a line continues the open paragraph, whose last sentence has ended or not.
-    fn continues(
-        &self,
-        before: Option<&Line>,
-        line: &Line,
-        fall: Option<f64>,
-        has_ended: Option<bool>,
-    ) -> bool {
-        let Some(ended) = has_ended else { return false };
-        let text = line.text.trim_start();
-        let continues_sentence = !ended && text.starts_with(|c: char| c.is_lowercase() || c.is_ascii_digit());
-        let (Some(before), Some(fall)) = (before, fall) else {
-            // The first line of a page.
-            return continues_sentence;
-        };
-        if (line.size - before.size).abs() > self.body_size * 0.15 && !continues_sentence {
-            return false;
-        }
-        if fall < 0.0 {
-            // The line is higher than the one before: the next column begins.
-            return !ended;
-        }
-        let indented = line.x > before.x + self.body_size * 0.8;
-        if ended && indented {
-            return false;
-        }
-        fall <= self.leading * 1.35 || (continues_sentence && fall <= self.leading * 2.2)
-    }
-}
-
 /// Returns whether the first line of a page continues the full line with which the page before ends.
 fn continues_on_next_page(full_line: Option<&Line>, line: &Line) -> bool {
     full_line.is_some_and(|before| {
@@ -291,59 +132,10 @@ fn continues_on_next_page(full_line: Option<&Line>, line: &Line) -> bool {
     })
 }
 
-/// Returns what at least so many pages have at their edges.
-fn repeated<T: Eq + std::hash::Hash>(pages: &[Page], needed: usize, key: impl Fn(&Line) -> T) -> HashSet<T> {
-    let mut pages_with: HashMap<T, usize> = HashMap::new();
-    for page in pages {
-        let count = page.lines.len();
-        let edges = page
-            .lines
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| *at < 2 || at + 2 >= count);
-        let edges: HashSet<T> = edges.map(|(_, line)| key(line)).collect();
-        for edge in edges {
-            *pages_with.entry(edge).or_default() += 1;
-        }
-    }
-    pages_with
-        .into_iter()
-        .filter(|(_, count)| *count >= needed)
-        .map(|(edge, _)| edge)
-        .collect()
-}
-
-fn without_digits(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_ascii_digit() { '0' } else { c })
-        .collect()
-}
-
-fn halves(size: f64) -> u64 {
-    // The cast saturates and turns NaN into 0, so a hostile size is just an unusual size.
-    (size * 2.0).round() as u64
-}
-
-fn letters(text: &str) -> usize {
-    text.chars().filter(|c| c.is_alphabetic()).count()
-}
-
-/// Returns the depth of a numbered heading: 2 for `3.2 Attention`. A year or a price at the start
-/// of a line is not a numbering.
-fn numbering_depth(text: &str) -> Option<u8> {
-    let (number, title) = text.split_once(char::is_whitespace)?;
-    let number = number.strip_suffix('.').unwrap_or(number);
-    let parts: Vec<&str> = number.split('.').collect();
-    let counted = parts
-        .iter()
-        .all(|part| (1..=2).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit()));
-    let appendix = parts[0].len() == 1 && parts[0].bytes().all(|b| b.is_ascii_uppercase()) && parts.len() > 1;
-    let titled = title.trim_start().starts_with(char::is_uppercase);
-    ((counted || appendix) && titled && parts.len() <= 4).then_some(parts.len() as u8)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
     use crate::BlockKind;
 
@@ -352,6 +144,7 @@ mod tests {
             text: (*text).to_owned(),
             size: *size,
             x: 72.0,
+            text_x: None,
             end: 72.0 + 5.0 * text.len() as f64,
             y: *y,
             turned: false,
@@ -360,23 +153,6 @@ mod tests {
         Page {
             number,
             lines: lines.collect(),
-        }
-    }
-
-    #[test]
-    fn numbered_lines_are_headings() {
-        let cases = [
-            ("1 Introduction", Some(1)),
-            ("3.2 Attention", Some(2)),
-            ("3.2.1. Scaled", Some(3)),
-            ("A.1 Proofs", Some(2)),
-            ("2017 Was a year", None),
-            ("28.4 on the test", None),
-            ("A Tale", None),
-            ("3", None),
-        ];
-        for (text, depth) in cases {
-            assert_eq!(numbering_depth(text), depth, "{text}");
         }
     }
 
@@ -439,6 +215,7 @@ mod tests {
             text: text.to_owned(),
             size: 10.0,
             x: 72.0,
+            text_x: None,
             end: 200.0,
             y,
             turned: false,
@@ -481,6 +258,28 @@ mod tests {
         // A short line, and the end of a sentence.
         assert_eq!(texts("does not stop"), 2);
         assert_eq!(texts("does not stop before the evening comes."), 2);
+    }
+
+    #[test]
+    fn furniture_is_found_at_the_edges_wherever_it_is_drawn() {
+        let pages: Vec<Page> = (1..=6)
+            .map(|number| {
+                let text = |what: &str| format!("{what} of page {}.", WORDS[number as usize]);
+                let texts = ["First text", "Second text", "Third text", "Fourth text"].map(text);
+                let lines: &[(&str, f64, f64)] = &[
+                    (&texts[0], 10.0, 700.0),
+                    (&texts[1], 10.0, 680.0),
+                    ("birds.example", 10.0, 40.0),
+                    (&texts[2], 10.0, 660.0),
+                    (&texts[3], 10.0, 640.0),
+                ];
+                page(number, lines)
+            })
+            .collect();
+        let parsed = lay_out(&pages, &ParseLimits::default()).unwrap();
+        let texts: Vec<_> = parsed.blocks.iter().map(|block| block.text.as_str()).collect();
+        assert_eq!(texts.len(), 6);
+        assert!(texts.iter().all(|text| !text.contains("example")), "{texts:?}");
     }
 
     /// Digits would make the lines of all pages equal.

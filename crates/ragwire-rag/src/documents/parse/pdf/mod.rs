@@ -20,9 +20,12 @@ mod collector;
 mod contents;
 mod forms;
 mod glyphs;
+mod headings;
 mod layout;
 mod listing;
+mod lists;
 mod operators;
+mod style;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -17,7 +17,7 @@ const LEAST_MEAN_WIDTH: f64 = 0.3;
 const MIN_ROWS: usize = 2;
 const MIN_PAIRS: usize = 3;
 /// The longest mark of an item in a list, such as `•` and `12.`, in characters.
-const MAX_MARK_CHARS: usize = 4;
+pub(super) const MAX_MARK_CHARS: usize = 4;
 
 /// Returns what to write for a gap of this width between two strings of this size.
 pub(super) fn gap_text(gap: f64, size: f64) -> &'static str {
@@ -82,6 +82,7 @@ mod tests {
                 text: (*text).to_owned(),
                 size: 10.0,
                 x: 72.0,
+                text_x: None,
                 end: 200.0,
                 y: 100.0,
                 turned: false,

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::layout::{Line, Page};
 use super::listing::Listing;
+use super::lists::{Item, Lists};
 use super::table::row;
 use crate::documents::parse::blocks::Blocks;
 use crate::documents::parse::{BlockKind, ParseError, ParseLimits};
@@ -23,6 +24,7 @@ enum Open {
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) blocks: Blocks,
+    pub(super) lists: Lists,
     words: HashSet<String>,
     open: Open,
     /// The usual distance between two baselines, in points.
@@ -33,6 +35,7 @@ impl Writer {
     pub(super) fn new(pages: &[Page], leading: f64, limits: &ParseLimits) -> Self {
         Self {
             blocks: Blocks::new(limits),
+            lists: Lists::default(),
             words: words(pages),
             open: Open::Nothing,
             leading,
@@ -60,12 +63,38 @@ impl Writer {
         Ok(())
     }
 
+    /// Begins an item of a list with a line.
+    pub(super) fn begin_item(&mut self, page: u32, item: &Item<'_>) -> Result<(), ParseError> {
+        self.close_lists(item.closes)?;
+        if item.opens {
+            self.blocks.open_list(item.number);
+        }
+        self.blocks.item(item.number);
+        self.add(page, item.text)
+    }
+
+    /// Ends what is open, and the innermost lists, so many of them.
+    pub(super) fn close_lists(&mut self, count: usize) -> Result<(), ParseError> {
+        self.close()?;
+        for _ in 0..count {
+            self.blocks.close_list();
+        }
+        Ok(())
+    }
+
+    /// Ends what is open, and all lists.
+    pub(super) fn close_all(&mut self) -> Result<(), ParseError> {
+        let count = self.lists.end();
+        self.close_lists(count)
+    }
+
     /// Adds a line of a listing.
     pub(super) fn add_listed(&mut self, page: u32, line: &Line) -> Result<(), ParseError> {
         match &mut self.open {
             Open::Listing(listing) if listing.continues(page, line) => listing.add(line, self.leading),
             Open::Listing(_) | Open::Nothing | Open::Paragraph { .. } | Open::Table => {
-                self.close()?;
+                let closes = self.lists.close_outside(line);
+                self.close_lists(closes)?;
                 self.open = Open::Listing(Listing::new(page, line));
             }
         }
@@ -76,7 +105,8 @@ impl Writer {
     pub(super) fn add_row(&mut self, page: u32, line: &Line) -> Result<(), ParseError> {
         let is_first = !matches!(self.open, Open::Table);
         if is_first {
-            self.close()?;
+            let closes = self.lists.close_outside(line);
+            self.close_lists(closes)?;
             self.blocks.open_table();
             self.open = Open::Table;
         }

@@ -1,0 +1,269 @@
+//! Finds lists on PDF pages: lines that begin with a mark or a number, and what is indented below them.
+
+use super::headings::HEADING_SIZE;
+use super::layout::Line;
+use super::style::{GAP, MAX_LINE_FALL};
+
+/// The characters, besides those for private use and geometric shapes, that begin items.
+const BULLETS: [char; 9] = ['•', '‣', '⁃', '∙', '·', '➢', '➤', '✓', '✔'];
+/// Characters that begin items in lists and also occur in text. `o` is what Word writes for an inner list.
+const DASHES: [char; 5] = ['-', '–', '—', '*', 'o'];
+/// The highest number of an item has so many digits. Years have more.
+const MAX_DIGITS: usize = 3;
+/// The longest Roman number of an item in letters, such as `viii`.
+const MAX_LETTERS: usize = 4;
+/// Lines begin at the same place if they are at most so far apart, in sizes of the text.
+const SAME_PLACE: f64 = 0.4;
+/// Numbers are often aligned at their last digit, and text below text that begins with a quotation mark.
+const NEARLY_SAME_PLACE: f64 = 0.8;
+/// A list is indented by at most so many sizes of the text. A centered heading is indented further.
+const MAX_INDENT: f64 = 6.0;
+/// The most lists within each other.
+const MAX_DEPTH: usize = 8;
+/// A line that is so much shorter than the next one, in sizes of the text, is the last of its paragraph.
+const SHORT_LINE: f64 = 6.0;
+/// The largest distance of two paragraphs of an item, in usual distances of lines.
+const MAX_ITEM_FALL: f64 = 3.0;
+
+/// What an item begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Label {
+    Bullet,
+    Dash(char),
+    Number(u64),
+    Letter,
+}
+
+impl Label {
+    fn number(self) -> Option<u64> {
+        match self {
+            Self::Number(number) => Some(number),
+            Self::Bullet | Self::Dash(_) | Self::Letter => None,
+        }
+    }
+
+    /// Returns how far apart two items of a list may begin, in sizes of the text.
+    fn tolerance(self) -> f64 {
+        match self {
+            Self::Number(_) => NEARLY_SAME_PLACE,
+            Self::Bullet | Self::Dash(_) | Self::Letter => SAME_PLACE,
+        }
+    }
+
+    /// Returns whether an item with this label is in the list of the one before.
+    fn follows(self, before: Self) -> bool {
+        match (before, self) {
+            (Self::Number(before), Self::Number(number)) => number == before + 1,
+            (before, label) => before == label,
+        }
+    }
+}
+
+/// Returns what a line begins with, if it may be an item, and its text.
+fn label(line: &str) -> Option<(Label, &str)> {
+    let line = line.trim();
+    let first = line.chars().next()?;
+    let rest = &line[first.len_utf8()..];
+    if BULLETS.contains(&first) || matches!(first, '\u{25a0}'..='\u{25ff}' | '\u{e000}'..='\u{f8ff}') {
+        let text = rest.trim_start();
+        // Marks in the columns of a table.
+        let is_text = text.chars().any(char::is_alphabetic);
+        return is_text.then_some((Label::Bullet, text));
+    }
+    let (mark, text) = line.split_once(char::is_whitespace)?;
+    let text = text.trim_start();
+    if DASHES.iter().any(|dash| mark.chars().eq([*dash])) {
+        let is_text = text.starts_with(|c: char| c.is_alphabetic() || "\"'“‘(<`".contains(c));
+        return is_text.then_some((Label::Dash(first), text));
+    }
+    let inner = mark.strip_suffix([')', '.'])?;
+    let inner = inner.strip_prefix('(').unwrap_or(inner);
+    let is_number =
+        (1..=MAX_DIGITS).contains(&inner.len()) && inner.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number && text.chars().any(char::is_alphabetic) {
+        return Some((Label::Number(inner.parse().ok()?), text));
+    }
+    let is_letter = inner.len() == 1 && inner.bytes().all(|byte| byte.is_ascii_lowercase());
+    let is_roman =
+        (1..=MAX_LETTERS).contains(&inner.len()) && inner.bytes().all(|byte| b"ivx".contains(&byte));
+    // The letter stays, because other sentences refer to it.
+    (is_letter || is_roman).then_some((Label::Letter, line))
+}
+
+/// An open list, as its last item began.
+#[derive(Debug)]
+struct OpenList {
+    label: Label,
+    /// Where the item begins, in points from the left.
+    x: f64,
+}
+
+/// The lists that are open at a line.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    open: Vec<OpenList>,
+    /// Where the text of the last line in a list begins, if that is known.
+    text_x: Option<f64>,
+}
+
+/// What is around a line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Around<'a> {
+    /// The lines above and below it on the page.
+    pub(super) before: Option<&'a Line>,
+    pub(super) next: Option<&'a Line>,
+    /// Whether the last sentence of the open paragraph has ended; `None` without one.
+    pub(super) has_ended: Option<bool>,
+    /// The usual distance of two lines, and the usual size of text, in points.
+    pub(super) leading: f64,
+    pub(super) body_size: f64,
+}
+
+impl Around<'_> {
+    /// Returns how far a line is below the one above it.
+    pub(super) fn fall(&self, line: &Line) -> Option<f64> {
+        self.before.map(|before| before.y - line.y)
+    }
+}
+
+/// An item that begins with a line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Item<'a> {
+    /// How many of the open lists end before it.
+    pub(super) closes: usize,
+    /// Whether it is the first one of a list.
+    pub(super) opens: bool,
+    pub(super) number: Option<u64>,
+    pub(super) text: &'a str,
+}
+
+impl Lists {
+    /// Returns where the text of the line before begins.
+    pub(super) fn text_x(&self, before: &Line) -> f64 {
+        let in_list = if self.open.is_empty() { None } else { self.text_x };
+        in_list.unwrap_or(before.x)
+    }
+
+    /// Begins the item that a line begins, if it does.
+    pub(super) fn begin<'a>(&mut self, line: &'a Line, around: &Around<'_>) -> Option<Item<'a>> {
+        let (label, text) = label(&line.text).filter(|_| !line.turned)?;
+        let near = line.size * label.tolerance();
+        let outer = self.open.iter().rposition(|list| list.x <= line.x + near);
+        let same = outer.filter(|at| (self.open[*at].x - line.x).abs() <= near);
+        let follows = same.is_some_and(|at| label.follows(self.open[at].label));
+        if !follows && !self.may_start(label, line, around) {
+            return None;
+        }
+        // A list at the same place that this item does not continue ends before it.
+        let kept = match same {
+            Some(at) if !follows => at,
+            Some(_) | None => outer.map_or(0, |at| at + 1),
+        };
+        if kept == MAX_DEPTH && !follows {
+            return None;
+        }
+        let item = Item {
+            closes: self.open.len() - kept,
+            opens: !follows,
+            number: label.number(),
+            text,
+        };
+        self.open.truncate(kept);
+        if follows {
+            self.open.pop();
+        }
+        self.open.push(OpenList { label, x: line.x });
+        self.text_x = line.text_x;
+        Some(item)
+    }
+
+    /// Returns whether a line with a label may be the first item of a list.
+    fn may_start(&self, label: Label, line: &Line, around: &Around<'_>) -> bool {
+        let is_near = |one: f64, other: f64| (one - other).abs() <= line.size * NEARLY_SAME_PLACE;
+        let text = line.text.trim_end();
+        let fall = around.fall(line);
+        let is_apart = fall.is_none_or(|fall| fall > around.leading * GAP || fall < 0.0);
+        match label {
+            Label::Bullet => return true,
+            Label::Dash('o') => {
+                let outer = self.open.last();
+                return outer.is_some_and(|outer| line.x > outer.x + line.size * SAME_PLACE);
+            }
+            Label::Number(_) if line.size >= around.body_size * HEADING_SIZE => return false,
+            Label::Number(_) | Label::Dash(_) | Label::Letter => {}
+        }
+        // Otherwise it may be a number or a dash in a sentence.
+        if around.has_ended == Some(false) && !is_apart {
+            return false;
+        }
+        let is_indented = around.before.is_some_and(|before| {
+            let indent = (line.x - self.text_x(before)) / line.size;
+            (SAME_PLACE..MAX_INDENT).contains(&indent)
+        });
+        let is_led_to = around
+            .before
+            .is_some_and(|before| before.text.trim_end().ends_with(':'));
+        let next = around.next.filter(|next| is_near(next.size, line.size));
+        let is_followed = next.is_some_and(|next| {
+            let next_label = self::label(&next.text);
+            is_near(next.x, line.x) && next_label.is_some_and(|(next, _)| next.follows(label))
+        });
+        let hangs = next.zip(line.text_x).is_some_and(|(next, text_x)| {
+            let fall = line.y - next.y;
+            let is_line_below = fall > 0.0 && fall <= around.leading * MAX_LINE_FALL;
+            is_line_below && is_near(next.x, text_x) && next.x > line.x + line.size * SAME_PLACE
+        });
+        // A heading has no mark at its end.
+        let is_first_sentence = label == Label::Number(1) && text.ends_with(['.', ':', ';', ',']);
+        is_indented || is_led_to || is_followed || hangs || is_first_sentence
+    }
+
+    /// Takes a line of text that begins no item, and may continue the open paragraph. Returns how many of the open lists
+    /// end before it, and whether it does continue the paragraph.
+    pub(super) fn text(&mut self, line: &Line, around: &Around<'_>, continues: bool) -> (usize, bool) {
+        let Some(list) = self.open.last() else {
+            return (0, continues);
+        };
+        let near = line.size * SAME_PLACE;
+        let is_column = around.fall(line).is_none_or(|fall| fall < 0.0);
+        let is_far = around
+            .fall(line)
+            .is_some_and(|fall| fall > around.leading * MAX_ITEM_FALL);
+        let has_ended = around.has_ended != Some(false);
+        if is_far || (is_column && around.before.is_some() && !continues) {
+            return (self.end(), false);
+        }
+        let is_inside = line.x > list.x + near;
+        // Not every list is indented below its marks.
+        let is_below_mark = (line.x - list.x).abs() <= near && !has_ended;
+        if continues && (is_column || is_below_mark) {
+            self.text_x = Some(line.x);
+            return (0, true);
+        }
+        if is_inside {
+            let expected = self.text_x.replace(line.x);
+            let is_aligned = expected.is_none_or(|x| (line.x - x).abs() <= line.size * NEARLY_SAME_PLACE);
+            let is_full = around
+                .before
+                .is_none_or(|before| before.end + line.size * SHORT_LINE >= line.end);
+            return (0, continues && (is_aligned || is_full));
+        }
+        let closes = self.close_outside(line);
+        self.text_x = Some(line.x);
+        (closes, false)
+    }
+
+    /// Ends the lists that a line is not indented below, and returns how many these are.
+    pub(super) fn close_outside(&mut self, line: &Line) -> usize {
+        let count = self.open.len();
+        let inside = |list: &OpenList| line.x > list.x + line.size * SAME_PLACE;
+        let kept = self.open.iter().rposition(inside).map_or(0, |at| at + 1);
+        self.open.truncate(kept);
+        count - kept
+    }
+
+    /// Ends all lists, and returns how many these are.
+    pub(super) fn end(&mut self) -> usize {
+        std::mem::take(&mut self.open).len()
+    }
+}

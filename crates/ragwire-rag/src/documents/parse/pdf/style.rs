@@ -1,0 +1,181 @@
+//! What is usual on the pages of a PDF: the size of its text, the distance of its lines, and what repeats.
+
+use std::collections::{HashMap, HashSet};
+
+use super::layout::{Line, Page};
+use super::listing::{fixed_width, is_typewritten, listings};
+use super::lists::Around;
+
+/// A running head is dropped only if it occurs on this many pages.
+const MIN_REPEATS: usize = 4;
+/// How many lines of a page are at each of its edges.
+const EDGE_LINES: usize = 2;
+/// A larger distance of two lines, in usual ones, ends a paragraph.
+pub(super) const GAP: f64 = 1.2;
+/// The largest distance of two lines of a paragraph, in usual ones.
+pub(super) const MAX_LINE_FALL: f64 = 1.35;
+
+/// The typographic measures of a document.
+#[derive(Debug)]
+pub(super) struct Style {
+    /// The size of most characters, in points.
+    pub(super) body_size: f64,
+    /// The usual distance between two baselines, in points.
+    pub(super) leading: f64,
+    /// Lines of the first page with at least this size form the title. Infinite if there is no
+    /// title.
+    pub(super) title_size: f64,
+    /// Whether all text has one width, as that of a listing has.
+    is_typewritten: bool,
+    /// Lines at the edges of most pages, with their digits replaced by 0.
+    furniture: HashSet<String>,
+    /// Lines at the same place at the edges of several pages, such as the names of chapters.
+    running_heads: HashSet<(String, u64)>,
+}
+
+impl Style {
+    pub(super) fn of(pages: &[Page]) -> Self {
+        let is_typewritten = is_typewritten(pages);
+        // Listings are often smaller than the text, and there may be more of them.
+        let is_text = |line: &Line| is_typewritten || fixed_width(line).is_none();
+        let lines = || pages.iter().flat_map(|page| &page.lines);
+        let mut chars_by_size: HashMap<u64, usize> = HashMap::new();
+        for line in lines().filter(|line| is_text(line)) {
+            *chars_by_size.entry(halves(line.size)).or_default() += line.text.len();
+        }
+        // Of two equally frequent sizes take the smaller, so that the result does not depend on the
+        // order of a hash map.
+        let body = chars_by_size
+            .iter()
+            .max_by_key(|(size, chars)| (**chars, std::cmp::Reverse(**size)));
+        let body_size = body.map_or(10.0, |(size, _)| *size as f64 / 2.0).max(1.0);
+        let mut falls: Vec<f64> = pages
+            .iter()
+            .flat_map(|page| page.lines.windows(2))
+            .filter(|pair| is_text(&pair[0]) && is_text(&pair[1]))
+            .map(|pair| pair[0].y - pair[1].y)
+            .filter(|fall| (0.9..2.5).contains(&(fall / body_size)))
+            .collect();
+        falls.sort_by(f64::total_cmp);
+        let leading = falls
+            .get(falls.len().saturating_sub(1) / 2)
+            .copied()
+            .unwrap_or(body_size * 1.2);
+        let first = pages
+            .iter()
+            .filter(|page| page.number == 1)
+            .flat_map(|page| &page.lines);
+        let largest = first
+            .filter(|line| letters(&line.text) >= 3 && !line.turned)
+            .map(|line| line.size)
+            .fold(0.0, f64::max);
+        let title_size = if largest >= body_size * 1.3 {
+            largest * 0.95
+        } else {
+            f64::INFINITY
+        };
+        Self {
+            body_size,
+            leading,
+            title_size,
+            is_typewritten,
+            furniture: repeated(pages, MIN_REPEATS.max(pages.len() / 2), |line| {
+                without_digits(line.text.trim())
+            }),
+            running_heads: repeated(pages, MIN_REPEATS, |line| {
+                (without_digits(line.text.trim()), halves(line.y))
+            }),
+        }
+    }
+
+    /// Returns for each line whether it belongs to a listing.
+    pub(super) fn listings(&self, lines: &[&Line]) -> Vec<bool> {
+        if self.is_typewritten {
+            vec![false; lines.len()]
+        } else {
+            listings(lines, self.leading, self.body_size * 1.1)
+        }
+    }
+
+    /// Returns whether a line is a page number or a running head.
+    pub(super) fn is_furniture(&self, line: &Line) -> bool {
+        let text = line.text.trim();
+        let page_number = text.len() <= 4 && text.bytes().all(|byte| byte.is_ascii_digit());
+        page_number
+            || self.furniture.contains(&without_digits(text))
+            || self
+                .running_heads
+                .contains(&(without_digits(text), halves(line.y)))
+    }
+
+    /// Returns whether a line continues the open paragraph, in whose line before the text begins at `x`.
+    pub(super) fn continues(&self, line: &Line, around: &Around<'_>, x: Option<f64>) -> bool {
+        let Some(ended) = around.has_ended else {
+            return false;
+        };
+        let text = line.text.trim_start();
+        let continues_sentence = !ended && text.starts_with(|c: char| c.is_lowercase() || c.is_ascii_digit());
+        let (Some(before), Some(fall), Some(x)) = (around.before, around.fall(line), x) else {
+            // The first line of a page.
+            return continues_sentence;
+        };
+        if (line.size - before.size).abs() > self.body_size * 0.15 && !continues_sentence {
+            return false;
+        }
+        if fall < 0.0 {
+            // The line is higher than the one before: the next column begins.
+            return !ended;
+        }
+        if ended && line.x > x + self.body_size * 0.8 {
+            return false;
+        }
+        fall <= self.leading * MAX_LINE_FALL || (continues_sentence && fall <= self.leading * 2.2)
+    }
+}
+
+/// Returns what at least so many pages have at their edges: in the first or last lines that are drawn, or in those
+/// above or below all others.
+fn repeated<T: Eq + std::hash::Hash>(pages: &[Page], needed: usize, key: impl Fn(&Line) -> T) -> HashSet<T> {
+    let mut pages_with: HashMap<T, usize> = HashMap::new();
+    for page in pages {
+        let count = page.lines.len();
+        let mut heights: Vec<f64> = page.lines.iter().map(|line| line.y).collect();
+        heights.sort_by(f64::total_cmp);
+        let low = heights.get(EDGE_LINES - 1).copied();
+        let high = count.checked_sub(EDGE_LINES).map(|at| heights[at]);
+        let is_at_edge = |at: usize, line: &Line| {
+            let is_first_or_last = at < EDGE_LINES || at + EDGE_LINES >= count;
+            let is_outside = low.is_some_and(|low| line.y <= low) || high.is_some_and(|high| line.y >= high);
+            is_first_or_last || is_outside
+        };
+        let edges = page
+            .lines
+            .iter()
+            .enumerate()
+            .filter(|(at, line)| is_at_edge(*at, line));
+        let edges: HashSet<T> = edges.map(|(_, line)| key(line)).collect();
+        for edge in edges {
+            *pages_with.entry(edge).or_default() += 1;
+        }
+    }
+    pages_with
+        .into_iter()
+        .filter(|(_, count)| *count >= needed)
+        .map(|(edge, _)| edge)
+        .collect()
+}
+
+fn without_digits(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_ascii_digit() { '0' } else { c })
+        .collect()
+}
+
+fn halves(size: f64) -> u64 {
+    // The cast saturates and turns NaN into 0, so a hostile size is just an unusual size.
+    (size * 2.0).round() as u64
+}
+
+pub(super) fn letters(text: &str) -> usize {
+    text.chars().filter(|c| c.is_alphabetic()).count()
+}
