@@ -112,7 +112,7 @@ impl Reader<'_> {
                 break;
             }
             let is_complete = !last.leads_in() && !last.is_question() && has_all(&held);
-            if is_complete && segments.len() <= FEW_SENTENCES {
+            if is_complete && !in_list && segments.len() <= FEW_SENTENCES {
                 break;
             }
             let is_new = next.line != last.line && !last.leads_in() && !in_listing && !in_list;

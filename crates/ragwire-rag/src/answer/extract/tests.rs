@@ -508,6 +508,14 @@ fn steps_are_quoted_to_their_end_with_what_leads_to_them() {
         &answer(&library, "how do I clean a feeder"),
         &format!("(1.00) {}", steps.join("\n")),
     );
+    // The passage has few sentences, and all words of the question are in the first two steps.
+    let short =
+        "# Birds\n\n## Cleaning\n\n1. Empty the feeder.\n2. Clean it with water.\n3. Dry it in the sun.\n";
+    let library = self::library("birds.md", short.as_bytes());
+    begins(
+        &answer(&library, "how do I clean the feeder"),
+        "(1.00) Empty the feeder.\nClean it with water.\nDry it in the sun.",
+    );
 }
 
 #[test]

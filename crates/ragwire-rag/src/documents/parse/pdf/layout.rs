@@ -10,7 +10,7 @@ use super::contents::Contents;
 use super::headings::Headings;
 use super::listing::Pitch;
 use super::lists::Around;
-use super::style::Style;
+use super::style::{Edges, Style};
 use super::table::rows;
 use super::writer::Writer;
 use crate::documents::parse::{DocumentKind, ParseError, ParseLimits, Parsed, blocks};
@@ -53,10 +53,11 @@ pub(super) fn lay_out(pages: &[Page], limits: &ParseLimits) -> Result<Parsed, Pa
     for page in pages {
         let mut before: Option<&Line> = None;
         headings.leave();
+        let edges = Edges::of(page);
         let lines: Vec<&Line> = page
             .lines
             .iter()
-            .filter(|line| !style.is_furniture(line))
+            .filter(|line| !style.is_furniture(page, &edges, line))
             .collect();
         let listed_contents = contents.find(&lines);
         let lines = lines.into_iter().zip(listed_contents);
@@ -280,6 +281,31 @@ mod tests {
         let texts: Vec<_> = parsed.blocks.iter().map(|block| block.text.as_str()).collect();
         assert_eq!(texts.len(), 6);
         assert!(texts.iter().all(|text| !text.contains("example")), "{texts:?}");
+    }
+
+    #[test]
+    fn a_line_with_the_number_of_its_page_is_furniture() {
+        let pages: Vec<Page> = (3..=12)
+            .map(|number| {
+                // A chapter for each page.
+                let chapter = format!("Chapter {}", WORDS[number as usize]);
+                let head = match number % 2 {
+                    0 => format!("{}\t{chapter}", number - 2),
+                    _ => format!("{chapter}     {}", number - 2),
+                };
+                // The number of another page, and one without a gap.
+                let text = format!("{} are {}", WORDS[number as usize], number - 2);
+                let last = format!("Owls of {}\t{}", WORDS[number as usize], number * 7);
+                page(
+                    number,
+                    &[(&head, 10.0, 780.0), (&text, 10.0, 700.0), (&last, 10.0, 650.0)],
+                )
+            })
+            .collect();
+        let parsed = lay_out(&pages, &ParseLimits::default()).unwrap();
+        let texts: Vec<_> = parsed.blocks.iter().map(|block| &*block.text).collect();
+        assert_eq!(texts[..2], ["three are 1", "Owls of three 21 four are 2"]);
+        assert!(!texts.iter().any(|text| text.contains("Chapter")), "{texts:?}");
     }
 
     /// Digits would make the lines of all pages equal.

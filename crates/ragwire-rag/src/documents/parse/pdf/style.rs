@@ -10,6 +10,8 @@ use super::lists::Around;
 const MIN_REPEATS: usize = 4;
 /// How many lines of a page are at each of its edges.
 const EDGE_LINES: usize = 2;
+/// Spaces between the name of a chapter and the number of a page.
+const WIDE_GAP: &str = "   ";
 /// A larger distance of two lines, in usual ones, ends a paragraph.
 pub(super) const GAP: f64 = 1.2;
 /// The largest distance of two lines of a paragraph, in usual ones.
@@ -31,6 +33,8 @@ pub(super) struct Style {
     furniture: HashSet<String>,
     /// Lines at the same place at the edges of several pages, such as the names of chapters.
     running_heads: HashSet<(String, u64)>,
+    /// How much larger the position of a page is than the number printed on it, if most pages have one.
+    number_offset: Option<i64>,
 }
 
 impl Style {
@@ -82,6 +86,7 @@ impl Style {
             furniture: repeated(pages, MIN_REPEATS.max(pages.len() / 2), |line| {
                 without_digits(line.text.trim())
             }),
+            number_offset: number_offset(pages),
             running_heads: repeated(pages, MIN_REPEATS, |line| {
                 (without_digits(line.text.trim()), halves(line.y))
             }),
@@ -97,15 +102,21 @@ impl Style {
         }
     }
 
-    /// Returns whether a line is a page number or a running head.
-    pub(super) fn is_furniture(&self, line: &Line) -> bool {
+    /// Returns whether a line of a page is its number or a running head.
+    pub(super) fn is_furniture(&self, page: &Page, edges: &Edges, line: &Line) -> bool {
         let text = line.text.trim();
         let page_number = text.len() <= 4 && text.bytes().all(|byte| byte.is_ascii_digit());
+        // The heads of short chapters are on few pages.
+        let has_number = || {
+            let mut offsets = printed_numbers(text).map(|number| i64::from(page.number) - number);
+            edges.are_at(line) && offsets.any(|offset| self.number_offset == Some(offset))
+        };
         page_number
             || self.furniture.contains(&without_digits(text))
             || self
                 .running_heads
                 .contains(&(without_digits(text), halves(line.y)))
+            || has_number()
     }
 
     /// Returns whether a line continues the open paragraph, in whose line before the text begins at `x`.
@@ -133,29 +144,46 @@ impl Style {
     }
 }
 
+/// How low and how high a line of a page is at its edge, in points from the bottom.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Edges {
+    low: f64,
+    high: f64,
+}
+
+impl Edges {
+    pub(super) fn of(page: &Page) -> Self {
+        let mut heights: Vec<f64> = page.lines.iter().map(|line| line.y).collect();
+        heights.sort_by(f64::total_cmp);
+        let low = heights.get(EDGE_LINES - 1);
+        let high = heights
+            .len()
+            .checked_sub(EDGE_LINES)
+            .and_then(|at| heights.get(at));
+        Self {
+            low: low.copied().unwrap_or(f64::INFINITY),
+            high: high.copied().unwrap_or(f64::NEG_INFINITY),
+        }
+    }
+
+    fn are_at(&self, line: &Line) -> bool {
+        line.y <= self.low || line.y >= self.high
+    }
+}
+
 /// Returns what at least so many pages have at their edges: in the first or last lines that are drawn, or in those
 /// above or below all others.
 fn repeated<T: Eq + std::hash::Hash>(pages: &[Page], needed: usize, key: impl Fn(&Line) -> T) -> HashSet<T> {
     let mut pages_with: HashMap<T, usize> = HashMap::new();
     for page in pages {
-        let count = page.lines.len();
-        let mut heights: Vec<f64> = page.lines.iter().map(|line| line.y).collect();
-        heights.sort_by(f64::total_cmp);
-        let low = heights.get(EDGE_LINES - 1).copied();
-        let high = count.checked_sub(EDGE_LINES).map(|at| heights[at]);
-        let is_at_edge = |at: usize, line: &Line| {
+        let (count, edges) = (page.lines.len(), Edges::of(page));
+        let keys = page.lines.iter().enumerate().filter_map(|(at, line)| {
             let is_first_or_last = at < EDGE_LINES || at + EDGE_LINES >= count;
-            let is_outside = low.is_some_and(|low| line.y <= low) || high.is_some_and(|high| line.y >= high);
-            is_first_or_last || is_outside
-        };
-        let edges = page
-            .lines
-            .iter()
-            .enumerate()
-            .filter(|(at, line)| is_at_edge(*at, line));
-        let edges: HashSet<T> = edges.map(|(_, line)| key(line)).collect();
-        for edge in edges {
-            *pages_with.entry(edge).or_default() += 1;
+            (is_first_or_last || edges.are_at(line)).then(|| key(line))
+        });
+        let keys: HashSet<T> = keys.collect();
+        for key in keys {
+            *pages_with.entry(key).or_default() += 1;
         }
     }
     pages_with
@@ -163,6 +191,36 @@ fn repeated<T: Eq + std::hash::Hash>(pages: &[Page], needed: usize, key: impl Fn
         .filter(|(_, count)| *count >= needed)
         .map(|(edge, _)| edge)
         .collect()
+}
+
+/// Returns how much larger the positions of pages are than the numbers printed at their edges, if a third of them agree.
+fn number_offset(pages: &[Page]) -> Option<i64> {
+    let mut pages_with: HashMap<i64, usize> = HashMap::new();
+    for page in pages {
+        let edges = Edges::of(page);
+        let at_edges = page.lines.iter().filter(|line| edges.are_at(line));
+        let offsets = at_edges
+            .flat_map(|line| printed_numbers(line.text.trim()))
+            .map(|number| i64::from(page.number) - number);
+        for offset in offsets.collect::<HashSet<i64>>() {
+            *pages_with.entry(offset).or_default() += 1;
+        }
+    }
+    // Of two equally frequent ones take the smaller, so that the result does not depend on the order of a hash map.
+    let most = pages_with
+        .into_iter()
+        .max_by_key(|(offset, count)| (*count, std::cmp::Reverse(*offset)));
+    most.filter(|(_, count)| *count >= MIN_REPEATS && count * 3 >= pages.len())
+        .map(|(offset, _)| offset)
+}
+
+/// Returns the numbers that a line consists of, or begins or ends with beside a wide gap.
+fn printed_numbers(text: &str) -> impl Iterator<Item = i64> {
+    let first = text.split(['\t']).flat_map(|part| part.split(WIDE_GAP)).next();
+    let last = text.rsplit(['\t']).flat_map(|part| part.rsplit(WIDE_GAP)).next();
+    let is_number = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let parts = first.into_iter().chain(last).map(str::trim).filter(is_number);
+    parts.filter_map(|part| part.parse::<u32>().ok()).map(i64::from)
 }
 
 fn without_digits(text: &str) -> String {
