@@ -7,6 +7,9 @@ use super::layout::Line;
 use super::listing::{Pitch, Widths, spaces};
 use super::table::{MAX_MARK_CHARS, gap_text};
 
+/// The longest mark of an item with the gap behind it, in bytes.
+const MAX_MARK_BYTES: usize = 96;
+
 /// Collects characters with their positions into lines.
 #[derive(Debug)]
 pub(super) struct Collector {
@@ -68,8 +71,11 @@ impl Collector {
 
 /// Returns whether the text of a line so far may be the mark of an item, with the gap behind it.
 fn follows_mark(text: &str) -> bool {
+    if text.len() > MAX_MARK_BYTES || !text.ends_with([' ', '\t']) {
+        return false;
+    }
     let mark = text.trim();
-    text.ends_with([' ', '\t']) && !mark.is_empty() && mark.chars().count() <= MAX_MARK_CHARS
+    !mark.is_empty() && mark.chars().count() <= MAX_MARK_CHARS
 }
 
 impl OutputDev for Collector {

@@ -2,7 +2,7 @@
 
 use super::layout::Line;
 use super::lists::Around;
-use super::style::{GAP, MAX_LINE_FALL, Style, letters};
+use super::style::{MAX_LINE_FALL, Style, letters};
 use crate::documents::parse::blocks::{Blocks, heading_text};
 
 /// The longest line that may be a heading, in characters.
@@ -13,8 +13,10 @@ pub(super) const HEADING_SIZE: f64 = 1.15;
 const NUMBERED_SIZE: f64 = 1.05;
 /// The second line of a numbered sentence is indented by at most so many sizes.
 const MAX_HANG: f64 = 6.0;
+/// A numbered line in the size of the text with so many characters that is as long as the next line is a sentence.
+const MIN_FULL_CHARS: usize = 40;
 /// Sizes that differ by less, in points, are equal.
-const SAME_SIZE: f64 = 0.5;
+pub(super) const SAME_SIZE: f64 = 0.5;
 /// Headings that papers leave unnumbered, and often set in the size of the text.
 const PLAIN_HEADINGS: [&str; 8] = [
     "abstract",
@@ -66,13 +68,11 @@ impl Headings {
     pub(super) fn find<'a>(&self, style: &Style, line: &'a Line, around: &Around<'_>) -> Option<Heading<'a>> {
         let text = line.text.trim();
         let chars = text.chars().count();
-        let apart = around
-            .fall(line)
-            .is_none_or(|fall| fall > style.leading * GAP || fall < 0.0);
+        let apart = around.is_apart(line);
         let is_large = line.size >= style.body_size * HEADING_SIZE;
         let is_larger = line.size > style.body_size * NUMBERED_SIZE;
-        let continues = is_larger && self.above(line, around).is_some();
-        let is_heading = letters(text) >= 3 && (apart || continues);
+        let continues = is_large && self.above(line, around).is_some();
+        let is_heading = continues || (letters(text) >= 3 && apart);
         if line.turned || chars > MAX_HEADING_CHARS || !is_heading {
             return None;
         }
@@ -82,6 +82,11 @@ impl Headings {
             return None;
         }
         if let Some((number, level)) = numbered {
+            // The rest of a sentence, such as `12 Months`.
+            let is_rest = around.is_on_top(line) && around.has_ended == Some(false) && level == 1;
+            if is_rest && !is_larger {
+                return None;
+            }
             let number = Some(number);
             let heading = Heading { level, number, text };
             return Some(heading).filter(|_| is_larger || !is_sentence(style, line, around.next));
@@ -93,14 +98,15 @@ impl Headings {
             true => 1,
             false => self.level_of_size(line.size),
         };
-        (is_plain || (is_large && has_letters)).then_some(Heading {
+        (is_plain || continues || (is_large && has_letters)).then_some(Heading {
             level,
             number: None,
             text,
         })
     }
 
-    /// Returns the level of a heading without a number: that of an open heading of its size, or below all that are larger.
+    /// Returns the level of a heading without a number: that of an open numbered heading of its size, or below those that
+    /// are larger.
     fn level_of_size(&self, size: f64) -> u8 {
         let is_as_large = |open: &&Numbered| open.size < size + SAME_SIZE;
         let below = || self.numbered.last().map_or(1, |last| last.level + 1);
@@ -173,8 +179,10 @@ fn is_sentence(style: &Style, line: &Line, next: Option<&Line>) -> bool {
         let fall = line.y - next.y;
         let is_below = fall > 0.0 && fall <= style.leading * MAX_LINE_FALL;
         let continues = next.text.trim_start().starts_with(char::is_lowercase);
+        // A heading is mostly shorter than the text below it.
+        let is_full = line.text.trim().chars().count() >= MIN_FULL_CHARS && line.end >= next.end - line.size;
         let hangs = next.x > line.x + line.size && next.x < line.x + line.size * MAX_HANG;
-        is_below && (line.size - next.size).abs() < SAME_SIZE && (continues || hangs)
+        is_below && (line.size - next.size).abs() < SAME_SIZE && (continues || hangs || is_full)
     })
 }
 

@@ -1,11 +1,13 @@
 //! Finds lists on PDF pages: lines that begin with a mark or a number, and what is indented below them.
 
-use super::headings::HEADING_SIZE;
+use super::headings::{HEADING_SIZE, SAME_SIZE};
 use super::layout::Line;
 use super::style::{GAP, MAX_LINE_FALL};
 
 /// The characters, besides those for private use and geometric shapes, that begin items.
-const BULLETS: [char; 9] = ['•', '‣', '⁃', '∙', '·', '➢', '➤', '✓', '✔'];
+const BULLETS: [char; 7] = ['•', '‣', '⁃', '∙', '·', '➢', '➤'];
+/// Those that say something of the item, and stay.
+const CHECKS: [char; 8] = ['□', '☐', '☑', '☒', '✓', '✔', '✗', '✘'];
 /// Characters that begin items in lists and also occur in text. `o` is what Word writes for an inner list.
 const DASHES: [char; 5] = ['-', '–', '—', '*', 'o'];
 /// The highest number of an item has so many digits. Years have more.
@@ -14,6 +16,8 @@ const MAX_DIGITS: usize = 3;
 const MAX_LETTERS: usize = 4;
 /// Lines begin at the same place if they are at most so far apart, in sizes of the text.
 const SAME_PLACE: f64 = 0.4;
+/// Lines of a paragraph begin at the same place to this accuracy.
+const EXACT_PLACE: f64 = 0.15;
 /// Numbers are often aligned at their last digit, and text below text that begins with a quotation mark.
 const NEARLY_SAME_PLACE: f64 = 0.8;
 /// A list is indented by at most so many sizes of the text. A centered heading is indented further.
@@ -64,11 +68,15 @@ fn label(line: &str) -> Option<(Label, &str)> {
     let line = line.trim();
     let first = line.chars().next()?;
     let rest = &line[first.len_utf8()..];
-    if BULLETS.contains(&first) || matches!(first, '\u{25a0}'..='\u{25ff}' | '\u{e000}'..='\u{f8ff}') {
+    let is_check = CHECKS.contains(&first);
+    if is_check
+        || BULLETS.contains(&first)
+        || matches!(first, '\u{25a0}'..='\u{25ff}' | '\u{e000}'..='\u{f8ff}')
+    {
         let text = rest.trim_start();
         // Marks in the columns of a table.
         let is_text = text.chars().any(char::is_alphabetic);
-        return is_text.then_some((Label::Bullet, text));
+        return is_text.then_some((Label::Bullet, if is_check { line } else { text }));
     }
     let (mark, text) = line.split_once(char::is_whitespace)?;
     let text = text.trim_start();
@@ -96,6 +104,7 @@ struct OpenList {
     label: Label,
     /// Where the item begins, in points from the left.
     x: f64,
+    size: f64,
 }
 
 /// The lists that are open at a line.
@@ -120,6 +129,17 @@ pub(super) struct Around<'a> {
 }
 
 impl Around<'_> {
+    /// Returns whether a line is further below the one above it than the next line of a paragraph.
+    pub(super) fn is_apart(&self, line: &Line) -> bool {
+        let fall = self.fall(line);
+        fall.is_none_or(|fall| fall > self.leading * GAP || fall < 0.0)
+    }
+
+    /// Returns whether a line is the first one of a page or a column.
+    pub(super) fn is_on_top(&self, line: &Line) -> bool {
+        self.fall(line).is_none_or(|fall| fall < 0.0)
+    }
+
     /// Returns how far a line is below the one above it.
     pub(super) fn fall(&self, line: &Line) -> Option<f64> {
         self.before.map(|before| before.y - line.y)
@@ -148,9 +168,17 @@ impl Lists {
     pub(super) fn begin<'a>(&mut self, line: &'a Line, around: &Around<'_>) -> Option<Item<'a>> {
         let (label, text) = label(&line.text).filter(|_| !line.turned)?;
         let near = line.size * label.tolerance();
+        let follows_list =
+            |list: &OpenList| label.follows(list.label) && (list.size - line.size).abs() < SAME_SIZE;
+        let is_same = |list: &OpenList| (list.x - line.x).abs() <= near;
+        if around.is_on_top(line) && !self.open.iter().any(is_same) {
+            // The list continues in another column, or on a page with another margin.
+            let continued = self.open.iter().rfind(|list| follows_list(list));
+            self.shift(continued.map(|list| list.x), line.x);
+        }
         let outer = self.open.iter().rposition(|list| list.x <= line.x + near);
         let same = outer.filter(|at| (self.open[*at].x - line.x).abs() <= near);
-        let follows = same.is_some_and(|at| label.follows(self.open[at].label));
+        let follows = same.is_some_and(|at| follows_list(&self.open[at]));
         if !follows && !self.may_start(label, line, around) {
             return None;
         }
@@ -172,7 +200,11 @@ impl Lists {
         if follows {
             self.open.pop();
         }
-        self.open.push(OpenList { label, x: line.x });
+        self.open.push(OpenList {
+            label,
+            x: line.x,
+            size: line.size,
+        });
         self.text_x = line.text_x;
         Some(item)
     }
@@ -181,8 +213,6 @@ impl Lists {
     fn may_start(&self, label: Label, line: &Line, around: &Around<'_>) -> bool {
         let is_near = |one: f64, other: f64| (one - other).abs() <= line.size * NEARLY_SAME_PLACE;
         let text = line.text.trim_end();
-        let fall = around.fall(line);
-        let is_apart = fall.is_none_or(|fall| fall > around.leading * GAP || fall < 0.0);
         match label {
             Label::Bullet => return true,
             Label::Dash('o') => {
@@ -193,7 +223,7 @@ impl Lists {
             Label::Number(_) | Label::Dash(_) | Label::Letter => {}
         }
         // Otherwise it may be a number or a dash in a sentence.
-        if around.has_ended == Some(false) && !is_apart {
+        if around.has_ended == Some(false) && !around.is_apart(line) {
             return false;
         }
         let is_indented = around.before.is_some_and(|before| {
@@ -225,7 +255,7 @@ impl Lists {
             return (0, continues);
         };
         let near = line.size * SAME_PLACE;
-        let is_column = around.fall(line).is_none_or(|fall| fall < 0.0);
+        let is_column = around.is_on_top(line);
         let is_far = around
             .fall(line)
             .is_some_and(|fall| fall > around.leading * MAX_ITEM_FALL);
@@ -233,11 +263,25 @@ impl Lists {
         if is_far || (is_column && around.before.is_some() && !continues) {
             return (self.end(), false);
         }
-        let is_inside = line.x > list.x + near;
+        // The first line of a paragraph whose other lines are where the marks are, or further to the left.
+        let is_aligned_exactly = self
+            .text_x
+            .is_none_or(|x| (line.x - x).abs() <= line.size * EXACT_PLACE);
+        let is_indented = has_ended
+            && !is_aligned_exactly
+            && around.next.is_some_and(|next| {
+                let fall = line.y - next.y;
+                let is_below = fall > 0.0 && fall <= around.leading * MAX_LINE_FALL;
+                is_below && next.x <= list.x + near && label(&next.text).is_none()
+            });
+        let is_inside = line.x > list.x + near && !is_indented;
         // Not every list is indented below its marks.
         let is_below_mark = (line.x - list.x).abs() <= near && !has_ended;
         if continues && (is_column || is_below_mark) {
-            self.text_x = Some(line.x);
+            let before = self.text_x.replace(line.x);
+            if is_column {
+                self.shift(before, line.x);
+            }
             return (0, true);
         }
         if is_inside {
@@ -248,9 +292,20 @@ impl Lists {
                 .is_none_or(|before| before.end + line.size * SHORT_LINE >= line.end);
             return (0, continues && (is_aligned || is_full));
         }
-        let closes = self.close_outside(line);
+        let closes = if is_indented {
+            self.end()
+        } else {
+            self.close_outside(line)
+        };
         self.text_x = Some(line.x);
         (closes, false)
+    }
+
+    /// Moves the lists to another column, in which `to` is the place of what was at `from`.
+    fn shift(&mut self, from: Option<f64>, to: f64) {
+        if let Some(from) = from {
+            self.open.iter_mut().for_each(|list| list.x += to - from);
+        }
     }
 
     /// Ends the lists that a line is not indented below, and returns how many these are.

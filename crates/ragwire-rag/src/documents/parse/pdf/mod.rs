@@ -22,6 +22,8 @@ mod forms;
 mod glyphs;
 mod headings;
 mod layout;
+#[cfg(test)]
+mod layout_tests;
 mod listing;
 mod lists;
 mod operators;

@@ -109,7 +109,9 @@ impl Style {
         // The heads of short chapters are on few pages.
         let has_number = || {
             let mut offsets = printed_numbers(text).map(|number| i64::from(page.number) - number);
-            edges.are_at(line) && offsets.any(|offset| self.number_offset == Some(offset))
+            page.lines.len() > 2 * EDGE_LINES
+                && edges.are_at(line)
+                && offsets.any(|offset| self.number_offset == Some(offset))
         };
         page_number
             || self.furniture.contains(&without_digits(text))
