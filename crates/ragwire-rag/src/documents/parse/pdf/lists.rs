@@ -322,3 +322,32 @@ impl Lists {
         std::mem::take(&mut self.open).len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_have_labels() {
+        let bullet = |text| Some((Label::Bullet, text));
+        let cases = [
+            ("• Robins", bullet("Robins")),
+            ("\u{f0b7}\tRobins", bullet("Robins")),
+            // What says something of the item stays.
+            ("□ Robins", bullet("□ Robins")),
+            ("✓ ✓ 16 7.1.1", None),
+            ("- \"Robins\"", Some((Label::Dash('-'), "\"Robins\""))),
+            ("- 5 robins", None),
+            ("12) Robins", Some((Label::Number(12), "Robins"))),
+            ("(3) Robins", Some((Label::Number(3), "Robins"))),
+            ("2017. Robins", None),
+            ("1. 2", None),
+            ("(iv) Robins", Some((Label::Letter, "(iv) Robins"))),
+            ("e.g. Robins", None),
+            ("Robins", None),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(label(line), expected, "{line}");
+        }
+    }
+}
