@@ -30,8 +30,9 @@ impl RemoteReaders {
     /// mark remains, if it exists.
     ///
     /// A mark that expired during the append could not be renewed while the server accepted nothing,
-    /// so its host gets one more lease. That happens once for a mark: if each renewal of the turn's lease
-    /// could extend it, a turn that nobody reads would never be stopped.
+    /// so its host gets one more lease. Renewals of the turn's lease within that time do not extend it;
+    /// otherwise a turn without readers would never be stopped. An append that lasts until after that
+    /// time does, because the server may have been away again.
     pub(super) fn report(&mut self, begun: Instant, now: Instant, mark: Option<Duration>, lease: Duration) {
         let was_marked = !self.is_assumed && self.until.is_some_and(|until| until > begun);
         // A server that was away again, until after the assumed time.

@@ -1,8 +1,8 @@
 //! Finds headings on PDF pages by their size and their numbers.
 
+use super::around::Around;
 use super::layout::Line;
-use super::lists::Around;
-use super::style::{MAX_LINE_FALL, Style, letters};
+use super::style::letters;
 use crate::documents::parse::blocks::{Blocks, heading_text};
 
 /// The longest line that may be a heading, in characters.
@@ -65,18 +65,18 @@ struct LastLine {
 
 impl Headings {
     /// Returns the heading that a line is.
-    pub(super) fn find<'a>(&self, style: &Style, line: &'a Line, around: &Around<'_>) -> Option<Heading<'a>> {
+    pub(super) fn find<'a>(&self, line: &'a Line, around: &Around<'_>) -> Option<Heading<'a>> {
         let text = line.text.trim();
         let chars = text.chars().count();
-        let apart = around.is_apart(line);
-        let is_large = line.size >= style.body_size * HEADING_SIZE;
-        let is_larger = line.size > style.body_size * NUMBERED_SIZE;
+        let body_size = around.style.body_size;
+        let is_large = line.size >= body_size * HEADING_SIZE;
+        let is_larger = line.size > body_size * NUMBERED_SIZE;
         let continues = is_large && self.above(line, around).is_some();
-        let is_heading = continues || (letters(text) >= 3 && apart);
+        let is_heading = continues || (letters(text) >= 3 && around.is_apart(line));
         if line.turned || chars > MAX_HEADING_CHARS || !is_heading {
             return None;
         }
-        let numbered = numbering(text, is_large).filter(|_| line.size >= style.body_size * 0.95);
+        let numbered = numbering(text, is_large).filter(|_| line.size >= body_size * 0.95);
         let is_certain = is_larger && numbered.is_some_and(|(_, depth)| depth > 1);
         if text.ends_with(['.', ',', ';', ':', '-']) && !is_certain {
             return None;
@@ -89,7 +89,7 @@ impl Headings {
             }
             let number = Some(number);
             let heading = Heading { level, number, text };
-            return Some(heading).filter(|_| is_larger || !is_sentence(style, line, around.next));
+            return Some(heading).filter(|_| is_larger || !is_sentence(line, around));
         }
         let is_plain = PLAIN_HEADINGS.contains(&text.to_lowercase().as_str());
         // Formulas contain large characters, so a heading must consist mostly of letters.
@@ -174,15 +174,13 @@ impl Headings {
 }
 
 /// Returns whether a numbered line in the size of the text is the first one of a sentence.
-fn is_sentence(style: &Style, line: &Line, next: Option<&Line>) -> bool {
-    next.is_some_and(|next| {
-        let fall = line.y - next.y;
-        let is_below = fall > 0.0 && fall <= style.leading * MAX_LINE_FALL;
+fn is_sentence(line: &Line, around: &Around<'_>) -> bool {
+    around.line_below(line).is_some_and(|next| {
         let continues = next.text.trim_start().starts_with(char::is_lowercase);
         // A heading is mostly shorter than the text below it.
         let is_full = line.text.trim().chars().count() >= MIN_FULL_CHARS && line.end >= next.end - line.size;
         let hangs = next.x > line.x + line.size && next.x < line.x + line.size * MAX_HANG;
-        is_below && (line.size - next.size).abs() < SAME_SIZE && (continues || hangs || is_full)
+        (line.size - next.size).abs() < SAME_SIZE && (continues || hangs || is_full)
     })
 }
 

@@ -1,8 +1,8 @@
 //! Finds lists on PDF pages: lines that begin with a mark or a number, and what is indented below them.
 
+use super::around::Around;
 use super::headings::{HEADING_SIZE, SAME_SIZE};
 use super::layout::Line;
-use super::style::{GAP, MAX_LINE_FALL};
 
 /// The characters, besides those for private use and geometric shapes, that begin items.
 const BULLETS: [char; 7] = ['•', '‣', '⁃', '∙', '·', '➢', '➤'];
@@ -58,7 +58,9 @@ impl Label {
     fn follows(self, before: Self) -> bool {
         match (before, self) {
             (Self::Number(before), Self::Number(number)) => number == before + 1,
-            (before, label) => before == label,
+            (Self::Dash(before), Self::Dash(dash)) => before == dash,
+            (Self::Bullet, Self::Bullet) | (Self::Letter, Self::Letter) => true,
+            (Self::Bullet | Self::Dash(_) | Self::Number(_) | Self::Letter, _) => false,
         }
     }
 }
@@ -115,39 +117,8 @@ pub(super) struct Lists {
     text_x: Option<f64>,
 }
 
-/// What is around a line.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Around<'a> {
-    /// The lines above and below it on the page.
-    pub(super) before: Option<&'a Line>,
-    pub(super) next: Option<&'a Line>,
-    /// Whether the last sentence of the open paragraph has ended; `None` without one.
-    pub(super) has_ended: Option<bool>,
-    /// The usual distance of two lines, and the usual size of text, in points.
-    pub(super) leading: f64,
-    pub(super) body_size: f64,
-}
-
-impl Around<'_> {
-    /// Returns whether a line is further below the one above it than the next line of a paragraph.
-    pub(super) fn is_apart(&self, line: &Line) -> bool {
-        let fall = self.fall(line);
-        fall.is_none_or(|fall| fall > self.leading * GAP || fall < 0.0)
-    }
-
-    /// Returns whether a line is the first one of a page or a column.
-    pub(super) fn is_on_top(&self, line: &Line) -> bool {
-        self.fall(line).is_none_or(|fall| fall < 0.0)
-    }
-
-    /// Returns how far a line is below the one above it.
-    pub(super) fn fall(&self, line: &Line) -> Option<f64> {
-        self.before.map(|before| before.y - line.y)
-    }
-}
-
 /// An item that begins with a line.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Item<'a> {
     /// How many of the open lists end before it.
     pub(super) closes: usize,
@@ -219,7 +190,7 @@ impl Lists {
                 let outer = self.open.last();
                 return outer.is_some_and(|outer| line.x > outer.x + line.size * SAME_PLACE);
             }
-            Label::Number(_) if line.size >= around.body_size * HEADING_SIZE => return false,
+            Label::Number(_) if line.size >= around.style.body_size * HEADING_SIZE => return false,
             Label::Number(_) | Label::Dash(_) | Label::Letter => {}
         }
         // Otherwise it may be a number or a dash in a sentence.
@@ -238,11 +209,13 @@ impl Lists {
             let next_label = self::label(&next.text);
             is_near(next.x, line.x) && next_label.is_some_and(|(next, _)| next.follows(label))
         });
-        let hangs = next.zip(line.text_x).is_some_and(|(next, text_x)| {
-            let fall = line.y - next.y;
-            let is_line_below = fall > 0.0 && fall <= around.leading * MAX_LINE_FALL;
-            is_line_below && is_near(next.x, text_x) && next.x > line.x + line.size * SAME_PLACE
-        });
+        let hangs = around
+            .line_below(line)
+            .zip(line.text_x)
+            .is_some_and(|(next, text_x)| {
+                let is_deeper = next.x > line.x + line.size * SAME_PLACE;
+                is_near(next.size, line.size) && is_near(next.x, text_x) && is_deeper
+            });
         // A heading has no mark at its end.
         let is_first_sentence = label == Label::Number(1) && text.ends_with(['.', ':', ';', ',']);
         is_indented || is_led_to || is_followed || hangs || is_first_sentence
@@ -258,7 +231,7 @@ impl Lists {
         let is_column = around.is_on_top(line);
         let is_far = around
             .fall(line)
-            .is_some_and(|fall| fall > around.leading * MAX_ITEM_FALL);
+            .is_some_and(|fall| fall > around.style.leading * MAX_ITEM_FALL);
         let has_ended = around.has_ended != Some(false);
         if is_far || (is_column && around.before.is_some() && !continues) {
             return (self.end(), false);
@@ -269,11 +242,9 @@ impl Lists {
             .is_none_or(|x| (line.x - x).abs() <= line.size * EXACT_PLACE);
         let is_indented = has_ended
             && !is_aligned_exactly
-            && around.next.is_some_and(|next| {
-                let fall = line.y - next.y;
-                let is_below = fall > 0.0 && fall <= around.leading * MAX_LINE_FALL;
-                is_below && next.x <= list.x + near && label(&next.text).is_none()
-            });
+            && around
+                .line_below(line)
+                .is_some_and(|next| next.x <= list.x + near && label(&next.text).is_none());
         let is_inside = line.x > list.x + near && !is_indented;
         // Not every list is indented below its marks.
         let is_below_mark = (line.x - list.x).abs() <= near && !has_ended;

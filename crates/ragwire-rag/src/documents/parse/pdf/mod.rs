@@ -16,6 +16,7 @@ use forms::{Forms, drop_images};
 use layout::{Page, lay_out};
 use operators::spell_out;
 
+mod around;
 mod collector;
 mod contents;
 mod forms;

@@ -4,18 +4,12 @@ use std::collections::{HashMap, HashSet};
 
 use super::layout::{Line, Page};
 use super::listing::{fixed_width, is_typewritten, listings};
-use super::lists::Around;
+use super::table::cells;
 
 /// A running head is dropped only if it occurs on this many pages.
 const MIN_REPEATS: usize = 4;
 /// How many lines of a page are at each of its edges.
 const EDGE_LINES: usize = 2;
-/// Spaces between the name of a chapter and the number of a page.
-const WIDE_GAP: &str = "   ";
-/// A larger distance of two lines, in usual ones, ends a paragraph.
-pub(super) const GAP: f64 = 1.2;
-/// The largest distance of two lines of a paragraph, in usual ones.
-pub(super) const MAX_LINE_FALL: f64 = 1.35;
 
 /// The typographic measures of a document.
 #[derive(Debug)]
@@ -120,30 +114,6 @@ impl Style {
                 .contains(&(without_digits(text), halves(line.y)))
             || has_number()
     }
-
-    /// Returns whether a line continues the open paragraph, in whose line before the text begins at `x`.
-    pub(super) fn continues(&self, line: &Line, around: &Around<'_>, x: Option<f64>) -> bool {
-        let Some(ended) = around.has_ended else {
-            return false;
-        };
-        let text = line.text.trim_start();
-        let continues_sentence = !ended && text.starts_with(|c: char| c.is_lowercase() || c.is_ascii_digit());
-        let (Some(before), Some(fall), Some(x)) = (around.before, around.fall(line), x) else {
-            // The first line of a page.
-            return continues_sentence;
-        };
-        if (line.size - before.size).abs() > self.body_size * 0.15 && !continues_sentence {
-            return false;
-        }
-        if fall < 0.0 {
-            // The line is higher than the one before: the next column begins.
-            return !ended;
-        }
-        if ended && line.x > x + self.body_size * 0.8 {
-            return false;
-        }
-        fall <= self.leading * MAX_LINE_FALL || (continues_sentence && fall <= self.leading * 2.2)
-    }
 }
 
 /// How low and how high a line of a page is at its edge, in points from the bottom.
@@ -218,11 +188,11 @@ fn number_offset(pages: &[Page]) -> Option<i64> {
 
 /// Returns the numbers that a line consists of, or begins or ends with beside a wide gap.
 fn printed_numbers(text: &str) -> impl Iterator<Item = i64> {
-    let first = text.split(['\t']).flat_map(|part| part.split(WIDE_GAP)).next();
-    let last = text.rsplit(['\t']).flat_map(|part| part.rsplit(WIDE_GAP)).next();
+    let (mut parts, all) = (cells(text), cells(text));
+    let ends = parts.next().into_iter().chain(all.last());
     let is_number = |part: &&str| part.bytes().all(|byte| byte.is_ascii_digit());
-    let parts = first.into_iter().chain(last).map(str::trim).filter(is_number);
-    parts.filter_map(|part| part.parse::<u32>().ok()).map(i64::from)
+    let numbers = ends.filter(is_number).filter_map(|part| part.parse::<u32>().ok());
+    numbers.map(i64::from)
 }
 
 fn without_digits(text: &str) -> String {

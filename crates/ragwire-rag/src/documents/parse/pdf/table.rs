@@ -48,20 +48,23 @@ pub(super) fn rows(lines: &[&Line]) -> Vec<bool> {
 
 /// Returns the cells of a row, separated.
 pub(super) fn row(line: &Line) -> String {
-    let cells = cells(line).flat_map(|cell| cell.split(NARROW_GAP)).map(str::trim);
+    let cells = cells(&line.text)
+        .flat_map(|cell| cell.split(NARROW_GAP))
+        .map(str::trim);
     let cells: Vec<&str> = cells.filter(|cell| !cell.is_empty()).collect();
     cells.join(" | ")
 }
 
-fn cells(line: &Line) -> impl Iterator<Item = &str> {
-    let parts = line.text.split(GAP).flat_map(|part| part.split(WIDE_SPACES));
+/// Returns the parts of a line between gaps that only rows have.
+pub(super) fn cells(text: &str) -> impl Iterator<Item = &str> {
+    let parts = text.split(GAP).flat_map(|part| part.split(WIDE_SPACES));
     parts.map(str::trim).filter(|cell| !cell.is_empty())
 }
 
 /// Returns the number of cells of a line: 1 for text.
 fn cell_count(line: &Line) -> usize {
-    let count = cells(line).count();
-    let mark = cells(line).next().unwrap_or_default();
+    let count = cells(&line.text).count();
+    let mark = cells(&line.text).next().unwrap_or_default();
     let is_item = count == 2 && mark.chars().count() <= MAX_MARK_CHARS && !mark.contains(char::is_alphabetic);
     let is_certain = line.pitch.mean >= line.size * LEAST_MEAN_WIDTH && !line.turned;
     if is_item || !is_certain { 1 } else { count }
