@@ -201,8 +201,16 @@ mod tests {
     }
 
     #[test]
-    fn text_without_marks_has_no_known_lists() {
-        let parsed = parse("a.txt", b"One:\n\n- a\n- b\n", &ParseLimits::default()).unwrap();
-        assert_eq!(chunks(&parsed)[0].items, None);
+    fn text_has_known_lists_if_it_has_any() {
+        let items = |text: &str| {
+            let parsed = parse("a.txt", text.as_bytes(), &ParseLimits::default()).unwrap();
+            chunks(&parsed)[0].items.clone()
+        };
+        assert_eq!(items("One:\n\na\nb\n"), None);
+        let item = |line| ListLine {
+            line,
+            item: ListItem::new(1, None),
+        };
+        assert_eq!(items("One:\n\n- a\n- b\n"), Some(vec![item(1), item(2)]));
     }
 }

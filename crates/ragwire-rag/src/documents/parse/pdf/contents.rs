@@ -3,24 +3,8 @@
 use std::ops::Range;
 
 use super::layout::Line;
+use crate::documents::parse::lines::is_contents_title;
 
-/// What a table of contents is called.
-const TITLES: [&str; 14] = [
-    "contents",
-    "table of contents",
-    "list of figures",
-    "list of tables",
-    "inhalt",
-    "inhaltsverzeichnis",
-    "sommaire",
-    "table des matières",
-    "índice",
-    "índice general",
-    "contenido",
-    "indice",
-    "sommario",
-    "inhoudsopgave",
-];
 /// The fewest lines of a table without leaders, and of the rest of one on its last page.
 const MIN_LINES: usize = 6;
 const MIN_LAST_LINES: usize = 2;
@@ -39,7 +23,7 @@ impl Contents {
     /// Returns for each line of the next page whether it belongs to a table of contents.
     pub(super) fn find(&mut self, lines: &[&Line]) -> Vec<bool> {
         let mut found: Vec<bool> = lines.iter().map(|line| has_leader(&line.text)).collect();
-        let titled = lines.iter().position(|line| is_title(&line.text));
+        let titled = lines.iter().position(|line| is_contents_title(&line.text));
         let list = match titled {
             Some(title) => rising_from(lines, title + 1, MIN_LINES),
             // Its rest is at the top of the page.
@@ -66,10 +50,6 @@ fn rising_from(lines: &[&Line], start: usize, least: usize) -> Option<Range<usiz
         }
     }
     (count >= least).then_some(start..end)
-}
-
-fn is_title(text: &str) -> bool {
-    TITLES.contains(&&*text.trim().to_lowercase())
 }
 
 /// Returns whether dots lead from a heading to the number of its page, which may be on another line.

@@ -3,17 +3,8 @@
 use super::around::Around;
 use super::headings::{HEADING_SIZE, SAME_SIZE};
 use super::layout::Line;
+use crate::documents::parse::labels::{self, Label};
 
-/// The characters, besides those for private use and geometric shapes, that begin items.
-const BULLETS: [char; 7] = ['•', '‣', '⁃', '∙', '·', '➢', '➤'];
-/// Those that say something of the item, and stay.
-const CHECKS: [char; 8] = ['□', '☐', '☑', '☒', '✓', '✔', '✗', '✘'];
-/// Characters that begin items in lists and also occur in text. `o` is what Word writes for an inner list.
-const DASHES: [char; 5] = ['-', '–', '—', '*', 'o'];
-/// The highest number of an item has so many digits. Years have more.
-const MAX_DIGITS: usize = 3;
-/// The longest Roman number of an item in letters, such as `viii`.
-const MAX_LETTERS: usize = 4;
 /// Lines begin at the same place if they are at most so far apart, in sizes of the text.
 const SAME_PLACE: f64 = 0.4;
 /// Lines of a paragraph begin at the same place to this accuracy.
@@ -29,75 +20,12 @@ const SHORT_LINE: f64 = 6.0;
 /// The largest distance of two paragraphs of an item, in usual distances of lines.
 const MAX_ITEM_FALL: f64 = 3.0;
 
-/// What an item begins with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Label {
-    Bullet,
-    Dash(char),
-    Number(u64),
-    Letter,
-}
-
-impl Label {
-    fn number(self) -> Option<u64> {
-        match self {
-            Self::Number(number) => Some(number),
-            Self::Bullet | Self::Dash(_) | Self::Letter => None,
-        }
+/// Returns how far apart two items of a list may begin, in sizes of the text.
+fn tolerance(label: Label) -> f64 {
+    match label {
+        Label::Number(_) => NEARLY_SAME_PLACE,
+        Label::Bullet | Label::Dash(_) | Label::Letter => SAME_PLACE,
     }
-
-    /// Returns how far apart two items of a list may begin, in sizes of the text.
-    fn tolerance(self) -> f64 {
-        match self {
-            Self::Number(_) => NEARLY_SAME_PLACE,
-            Self::Bullet | Self::Dash(_) | Self::Letter => SAME_PLACE,
-        }
-    }
-
-    /// Returns whether an item with this label is in the list of the one before.
-    fn follows(self, before: Self) -> bool {
-        match (before, self) {
-            (Self::Number(before), Self::Number(number)) => number == before + 1,
-            (Self::Dash(before), Self::Dash(dash)) => before == dash,
-            (Self::Bullet, Self::Bullet) | (Self::Letter, Self::Letter) => true,
-            (Self::Bullet | Self::Dash(_) | Self::Number(_) | Self::Letter, _) => false,
-        }
-    }
-}
-
-/// Returns what a line begins with, if it may be an item, and its text.
-fn label(line: &str) -> Option<(Label, &str)> {
-    let line = line.trim();
-    let first = line.chars().next()?;
-    let rest = &line[first.len_utf8()..];
-    let is_check = CHECKS.contains(&first);
-    if is_check
-        || BULLETS.contains(&first)
-        || matches!(first, '\u{25a0}'..='\u{25ff}' | '\u{e000}'..='\u{f8ff}')
-    {
-        let text = rest.trim_start();
-        // Marks in the columns of a table.
-        let is_text = text.chars().any(char::is_alphabetic);
-        return is_text.then_some((Label::Bullet, if is_check { line } else { text }));
-    }
-    let (mark, text) = line.split_once(char::is_whitespace)?;
-    let text = text.trim_start();
-    if DASHES.iter().any(|dash| mark.chars().eq([*dash])) {
-        let is_text = text.starts_with(|c: char| c.is_alphabetic() || "\"'“‘(<`".contains(c));
-        return is_text.then_some((Label::Dash(first), text));
-    }
-    let inner = mark.strip_suffix([')', '.'])?;
-    let inner = inner.strip_prefix('(').unwrap_or(inner);
-    let is_number =
-        (1..=MAX_DIGITS).contains(&inner.len()) && inner.bytes().all(|byte| byte.is_ascii_digit());
-    if is_number && text.chars().any(char::is_alphabetic) {
-        return Some((Label::Number(inner.parse().ok()?), text));
-    }
-    let is_letter = inner.len() == 1 && inner.bytes().all(|byte| byte.is_ascii_lowercase());
-    let is_roman =
-        (1..=MAX_LETTERS).contains(&inner.len()) && inner.bytes().all(|byte| b"ivx".contains(&byte));
-    // The letter stays, because other sentences refer to it.
-    (is_letter || is_roman).then_some((Label::Letter, line))
 }
 
 /// An open list, as its last item began.
@@ -137,8 +65,8 @@ impl Lists {
 
     /// Begins the item that a line begins, if it does.
     pub(super) fn begin<'a>(&mut self, line: &'a Line, around: &Around<'_>) -> Option<Item<'a>> {
-        let (label, text) = label(&line.text).filter(|_| !line.turned)?;
-        let near = line.size * label.tolerance();
+        let (label, text) = labels::label(&line.text).filter(|_| !line.turned)?;
+        let near = line.size * tolerance(label);
         let follows_list =
             |list: &OpenList| label.follows(list.label) && (list.size - line.size).abs() < SAME_SIZE;
         let is_same = |list: &OpenList| (list.x - line.x).abs() <= near;
@@ -186,6 +114,8 @@ impl Lists {
         let text = line.text.trim_end();
         match label {
             Label::Bullet => return true,
+            // It may be a formula.
+            Label::Dash('+') => return false,
             Label::Dash('o') => {
                 let outer = self.open.last();
                 return outer.is_some_and(|outer| line.x > outer.x + line.size * SAME_PLACE);
@@ -206,7 +136,7 @@ impl Lists {
             .is_some_and(|before| before.text.trim_end().ends_with(':'));
         let next = around.next.filter(|next| is_near(next.size, line.size));
         let is_followed = next.is_some_and(|next| {
-            let next_label = self::label(&next.text);
+            let next_label = labels::label(&next.text);
             is_near(next.x, line.x) && next_label.is_some_and(|(next, _)| next.follows(label))
         });
         let hangs = around
@@ -244,7 +174,7 @@ impl Lists {
             && !is_aligned_exactly
             && around
                 .line_below(line)
-                .is_some_and(|next| next.x <= list.x + near && label(&next.text).is_none());
+                .is_some_and(|next| next.x <= list.x + near && labels::label(&next.text).is_none());
         let is_inside = line.x > list.x + near && !is_indented;
         // Not every list is indented below its marks.
         let is_below_mark = (line.x - list.x).abs() <= near && !has_ended;
@@ -291,34 +221,5 @@ impl Lists {
     /// Ends all lists, and returns how many these are.
     pub(super) fn end(&mut self) -> usize {
         std::mem::take(&mut self.open).len()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn items_have_labels() {
-        let bullet = |text| Some((Label::Bullet, text));
-        let cases = [
-            ("• Robins", bullet("Robins")),
-            ("\u{f0b7}\tRobins", bullet("Robins")),
-            // What says something of the item stays.
-            ("□ Robins", bullet("□ Robins")),
-            ("✓ ✓ 16 7.1.1", None),
-            ("- \"Robins\"", Some((Label::Dash('-'), "\"Robins\""))),
-            ("- 5 robins", None),
-            ("12) Robins", Some((Label::Number(12), "Robins"))),
-            ("(3) Robins", Some((Label::Number(3), "Robins"))),
-            ("2017. Robins", None),
-            ("1. 2", None),
-            ("(iv) Robins", Some((Label::Letter, "(iv) Robins"))),
-            ("e.g. Robins", None),
-            ("Robins", None),
-        ];
-        for (line, expected) in cases {
-            assert_eq!(label(line), expected, "{line}");
-        }
     }
 }

@@ -1,12 +1,11 @@
 //! Writes paragraphs, listings and tables from lines.
 
-use std::collections::HashSet;
-
 use super::layout::{Line, Page};
 use super::listing::Listing;
 use super::lists::{Item, Lists};
 use super::table::row;
 use crate::documents::parse::blocks::Blocks;
+use crate::documents::parse::hyphens::Words;
 use crate::documents::parse::{BlockKind, ParseError, ParseLimits};
 
 /// How a paragraph ends.
@@ -25,7 +24,7 @@ enum Open {
 pub(super) struct Writer {
     pub(super) blocks: Blocks,
     pub(super) lists: Lists,
-    words: HashSet<String>,
+    words: Words,
     open: Open,
     /// The usual distance between two baselines, in points.
     leading: f64,
@@ -33,10 +32,11 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(pages: &[Page], leading: f64, limits: &ParseLimits) -> Self {
+        let lines = pages.iter().flat_map(|page| &page.lines);
         Self {
             blocks: Blocks::new(limits),
             lists: Lists::default(),
-            words: words(pages),
+            words: Words::of(lines.map(|line| line.text.as_str())),
             open: Open::Nothing,
             leading,
         }
@@ -51,15 +51,7 @@ impl Writer {
             self.open = Open::Paragraph { page, text };
             return Ok(());
         };
-        let broken = text.ends_with('-') && line.starts_with(char::is_lowercase);
-        if !broken {
-            if !breaks_name(text, line) {
-                text.push(' ');
-            }
-        } else if !keeps_hyphen(&self.words, text, line) {
-            text.pop();
-        }
-        text.push_str(line);
+        self.words.join(text, line);
         Ok(())
     }
 
@@ -135,58 +127,6 @@ impl Writer {
                 self.blocks.close_table();
                 Ok(())
             }
-        }
-    }
-}
-
-/// Returns every word that occurs unbroken (and the second halves of broken words, which are rarely
-/// words), to distinguish `atten-tion` from `self-attention`.
-fn words(pages: &[Page]) -> HashSet<String> {
-    let mut words = HashSet::new();
-    for line in pages.iter().flat_map(|page| &page.lines) {
-        for word in line.text.split_whitespace() {
-            // The first half of a broken word is not a word.
-            if !word.ends_with('-') {
-                words.insert(word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase());
-            }
-        }
-    }
-    words
-}
-
-/// Returns whether a line break is within a name or an address: after `TEST_MC_`, `https://a.org/`.
-fn breaks_name(before: &str, after: &str) -> bool {
-    let word = before.rsplit(char::is_whitespace).next().unwrap_or(before);
-    let continues = after.starts_with(char::is_alphanumeric);
-    continues && ((word.len() > 1 && word.ends_with('_')) || (word.ends_with('/') && word.contains("://")))
-}
-
-/// Decides `self-` + `attention` by the document's own words. If it writes the joined word
-/// elsewhere, the hyphen comes from the line break; if it writes the hyphen elsewhere, or both
-/// halves are words, the hyphen belongs to the word.
-fn keeps_hyphen(words: &HashSet<String>, before: &str, after: &str) -> bool {
-    let clean = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
-    let head = clean(before.rsplit(char::is_whitespace).next().unwrap_or(before));
-    let tail = clean(after.split_whitespace().next().unwrap_or(after));
-    !words.contains(&format!("{head}{tail}"))
-        && (words.contains(&format!("{head}-{tail}")) || (words.contains(&head) && words.contains(&tail)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_not_broken_by_lines() {
-        for (before, after, wanted) in [
-            ("Set TEST_MC_", "CORES to 2.", true),
-            ("See https://a.org/", "package=b.", true),
-            ("See https://a.org/", "(a page)", false),
-            ("and/", "or", false),
-            ("a _", "b", false),
-            ("a word", "b", false),
-        ] {
-            assert_eq!(breaks_name(before, after), wanted, "{before}{after}");
         }
     }
 }
