@@ -109,8 +109,8 @@ fn marks_lists(parsed: &Parsed) -> bool {
     };
     match parsed.kind {
         Markdown | Html | Epub | Notebook | Rst | Asciidoc => true,
-        Docx | Odt | Pdf | Text => parsed.blocks.iter().any(|block| block.item.is_some()),
-        Code | Csv | Image | Json | Odp | Ods | Pptx | Rtf | Xlsx => false,
+        Docx | Odp | Odt | Pdf | Pptx | Text => parsed.blocks.iter().any(|block| block.item.is_some()),
+        Code | Csv | Image | Json | Ods | Rtf | Xlsx => false,
     }
 }
 

@@ -230,4 +230,6 @@ fn zip_error(error: ZipError) -> ParseError {
 }
 
 #[cfg(test)]
+mod list_tests;
+#[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use super::Archive;
 use super::paragraphs::{Paragraphs, Role, role_of_name};
 use super::pptx::{self, Text};
 use super::xml::{self, Element, Xml};
-use crate::documents::parse::blocks::Blocks;
+use crate::documents::parse::blocks::{Blocks, prose};
 use crate::documents::parse::csv::Table;
 use crate::documents::parse::{DocumentKind, ParseError, Parsed};
 
@@ -173,6 +173,17 @@ struct Slide {
     texts: Vec<Text>,
 }
 
+/// An open list of a text or a slide.
+#[derive(Debug)]
+struct List {
+    /// Its style. An inner list has that of the outer one.
+    style: String,
+    /// The number of the next item of a slide, if the list has numbers.
+    next: Option<u64>,
+    /// Whether an item of a slide has begun that has no text yet.
+    has_begun: bool,
+}
+
 #[derive(Debug)]
 struct Reader {
     form: Form,
@@ -180,8 +191,8 @@ struct Reader {
     styles: HashMap<String, Style>,
     /// The levels with numbers of the list styles.
     list_styles: HashMap<String, Vec<String>>,
-    /// The styles of the open lists of a text. An inner list has that of the outer one.
-    lists: Vec<String>,
+    /// The open lists.
+    lists: Vec<List>,
     /// The open paragraphs: a text box or a note is inside of one.
     paragraphs: Vec<Paragraph>,
     /// The notes and text boxes in the open paragraph, which follow it.
@@ -226,16 +237,31 @@ impl Reader {
                     text: String::new(),
                 });
             }
-            "list" if self.form == Form::Text => {
-                let outer = self.lists.last().cloned();
+            "list" if self.form != Form::Sheets => {
+                let outer = self.lists.last().map(|list| list.style.clone());
                 let style = element.get("style-name").or(outer).unwrap_or_default();
                 let level = (self.lists.len() + 1).to_string();
                 let levels = self.list_styles.get(&style);
                 let has_numbers = levels.is_some_and(|levels| levels.contains(&level));
-                self.written.blocks.open_list(has_numbers.then_some(1));
-                self.lists.push(style);
+                if self.form == Form::Text {
+                    self.written.blocks.open_list(has_numbers.then_some(1));
+                }
+                self.lists.push(List {
+                    style,
+                    next: has_numbers.then_some(1),
+                    has_begun: false,
+                });
             }
-            "list-item" if !self.lists.is_empty() => self.written.blocks.item(None),
+            "list-item" if self.form == Form::Text => {
+                if !self.lists.is_empty() {
+                    self.written.blocks.item(None);
+                }
+            }
+            "list-item" => {
+                if let Some(list) = self.lists.last_mut() {
+                    list.has_begun = true;
+                }
+            }
             "s" => self.write(&" ".repeat(repeated(element, "c"))),
             "tab" => self.write("\t"),
             "line-break" => self.write("\n"),
@@ -279,8 +305,10 @@ impl Reader {
     fn close(&mut self, name: &str) -> Result<(), ParseError> {
         match name {
             "p" | "h" => self.paragraph(),
-            "list" if self.lists.pop().is_some() => {
-                self.written.blocks.close_list();
+            "list" => {
+                if self.lists.pop().is_some() && self.form == Form::Text {
+                    self.written.blocks.close_list();
+                }
                 Ok(())
             }
             "page" if self.form == Form::Slides => self.end_slide(),
@@ -378,7 +406,10 @@ impl Reader {
                     self.slide.title.push_str(&text);
                     self.slide.title.push(' ');
                 }
-                _ => self.slide.texts.push(Text::Paragraph(text)),
+                _ => {
+                    let text = self.slide_text(text);
+                    self.slide.texts.push(text);
+                }
             }
             return Ok(());
         }
@@ -391,6 +422,19 @@ impl Reader {
             self.written.push(Role::Prose, &text)?;
         }
         Ok(())
+    }
+
+    /// Returns a paragraph of a slide with its place in a list.
+    fn slide_text(&mut self, text: String) -> Text {
+        let depth = u32::try_from(self.lists.len()).unwrap_or(u32::MAX);
+        let begun = self.lists.last_mut().filter(|list| list.has_begun);
+        let Some(list) = begun.filter(|_| !prose(&text).is_empty()) else {
+            return Text::Paragraph(text);
+        };
+        list.has_begun = false;
+        let number = list.next;
+        list.next = number.map(|number| number.saturating_add(1));
+        Text::Item { depth, number, text }
     }
 
     fn end_slide(&mut self) -> Result<(), ParseError> {

@@ -1,11 +1,15 @@
-//! Reads presentations: each slide is a page, its title a heading, and the speaker's notes follow its
-//! text. Slide numbers, dates and footers are skipped.
+//! Reads presentations: each slide is a page, its title a heading, its bullets are a list, and the speaker's notes
+//! follow its text. Slide numbers, dates and footers are skipped.
 
 use super::Archive;
 use super::xml::{self, Xml};
-use crate::documents::parse::blocks::Blocks;
+use crate::documents::parse::blocks::{Blocks, prose};
 use crate::documents::parse::{BlockKind, DocumentKind, ParseError, Parsed};
 
+/// Placeholders whose paragraphs have bullets unless the file says otherwise.
+const BULLETED: [&str; 2] = ["body", "obj"];
+/// The deepest level of a paragraph, as in PowerPoint.
+const MAX_LEVEL: usize = 8;
 /// Placeholders that repeat on every slide.
 const FURNITURE: [&str; 5] = ["sldNum", "dt", "ftr", "hdr", "sldImg"];
 
@@ -37,6 +41,7 @@ pub(super) fn parse(archive: &mut Archive<'_>) -> Result<Parsed, ParseError> {
             shapes.node(node);
             Ok(())
         })?;
+        shapes.end_shape();
         blocks.heading(1, shapes.title.as_deref().unwrap_or(&format!("Slide {page}")));
         let notes = archive.relations(slide)?;
         let notes = notes.into_values().find(|relation| relation.kind == "notesSlide");
@@ -45,11 +50,15 @@ pub(super) fn parse(archive: &mut Archive<'_>) -> Result<Parsed, ParseError> {
             None => None,
         };
         if let Some(xml) = notes {
-            let mut noted = Shapes::default();
+            let mut noted = Shapes {
+                are_notes: true,
+                ..Shapes::default()
+            };
             xml::walk(&xml, &archive.limits, |node| {
                 noted.node(node);
                 Ok(())
             })?;
+            noted.end_shape();
             shapes.texts.append(&mut noted.texts);
         }
         push(&mut blocks, page, shapes.texts)?;
@@ -65,8 +74,17 @@ pub(super) fn parse(archive: &mut Archive<'_>) -> Result<Parsed, ParseError> {
 #[derive(Debug)]
 pub(super) enum Text {
     Paragraph(String),
+    /// An item of a list, in so many lists, with its number.
+    Item {
+        depth: u32,
+        number: Option<u64>,
+        text: String,
+    },
     TableBegins,
-    Row { text: String, has_names: bool },
+    Row {
+        text: String,
+        has_names: bool,
+    },
     TableEnds,
 }
 
@@ -75,6 +93,12 @@ pub(super) fn push(blocks: &mut Blocks, page: u32, texts: Vec<Text>) -> Result<(
     for text in texts {
         match text {
             Text::Paragraph(text) => blocks.push(BlockKind::Prose, Some(page), &text)?,
+            Text::Item { depth, number, text } => {
+                if !prose(&text).is_empty() {
+                    blocks.item_at(depth, number);
+                    blocks.push(BlockKind::Prose, Some(page), &text)?;
+                }
+            }
             Text::TableBegins => blocks.open_table(),
             Text::Row { text, has_names } => blocks.row(Some(page), &text, has_names)?,
             Text::TableEnds => blocks.close_table(),
@@ -83,15 +107,39 @@ pub(super) fn push(blocks: &mut Blocks, page: u32, texts: Vec<Text>) -> Result<(
     Ok(())
 }
 
+/// What a paragraph says about its mark.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Mark {
+    /// Nothing: it has that of its placeholder.
+    #[default]
+    Inherited,
+    Absent,
+    Bullet,
+    /// A number; the first one is this.
+    Number(u64),
+}
+
+#[derive(Debug, Default)]
+struct Paragraph {
+    level: usize,
+    mark: Mark,
+    text: String,
+}
+
 /// The text of a slide.
 #[derive(Debug, Default)]
 struct Shapes {
     title: Option<String>,
     texts: Vec<Text>,
+    are_notes: bool,
     /// The kind of the open shape's placeholder.
     placeholder: Option<String>,
-    /// The text of the open paragraph.
-    text: String,
+    /// The paragraphs of the open shape, and whether its style has no bullets.
+    paragraphs: Vec<Paragraph>,
+    is_plain: bool,
+    /// The open paragraph.
+    open: Paragraph,
+    in_properties: bool,
     /// The cells of the open row of a table.
     row: Option<Vec<String>>,
     cell: String,
@@ -103,7 +151,7 @@ struct Shapes {
 impl Shapes {
     fn node(&mut self, node: Xml<'_>) {
         match node {
-            Xml::Open("sp", _) | Xml::Close("sp") => self.placeholder = None,
+            Xml::Open("sp", _) | Xml::Close("sp") => self.end_shape(),
             Xml::Open("ph", element) => {
                 self.placeholder = Some(element.get("type").unwrap_or_else(|| "body".to_owned()));
             }
@@ -126,19 +174,38 @@ impl Shapes {
                 let has_names = std::mem::take(&mut self.has_names);
                 self.texts.push(Text::Row { text, has_names });
             }
+            Xml::Open("pPr", element) => {
+                self.in_properties = true;
+                let level = element.get("lvl").and_then(|level| level.parse().ok());
+                self.open.level = level.unwrap_or(0).min(MAX_LEVEL);
+            }
+            Xml::Close("pPr") => self.in_properties = false,
+            Xml::Open("buNone", _) if self.in_properties => self.open.mark = Mark::Absent,
+            Xml::Open("buNone", _) => self.is_plain = true,
+            Xml::Open("buChar" | "buBlip", _) if self.in_properties => self.open.mark = Mark::Bullet,
+            Xml::Open("buAutoNum", element) if self.in_properties => {
+                let is_number = element.get("type").is_some_and(|kind| kind.starts_with("arabic"));
+                let first = element.get("startAt").and_then(|first| first.parse().ok());
+                // The letters of other kinds are not known.
+                self.open.mark = if is_number {
+                    Mark::Number(first.unwrap_or(1))
+                } else {
+                    Mark::Bullet
+                };
+            }
             Xml::Open("t", _) => self.in_text = true,
             Xml::Close("t") => self.in_text = false,
-            Xml::Open("br", _) => self.text.push('\n'),
+            Xml::Open("br", _) => self.open.text.push('\n'),
             Xml::Close("p") => self.paragraph(),
-            Xml::Text(text) if self.in_text => self.text.push_str(&text),
+            Xml::Text(text) if self.in_text => self.open.text.push_str(&text),
             Xml::Open(..) | Xml::Close(_) | Xml::Text(_) => {}
         }
     }
 
     fn paragraph(&mut self) {
-        let text = std::mem::take(&mut self.text);
+        let paragraph = std::mem::take(&mut self.open);
         if self.row.is_some() {
-            self.cell.push_str(&text);
+            self.cell.push_str(&paragraph.text);
             self.cell.push(' ');
             return;
         }
@@ -146,10 +213,41 @@ impl Shapes {
             Some(kind) if FURNITURE.contains(&kind) => {}
             Some("title" | "ctrTitle") => {
                 let title = self.title.get_or_insert_default();
-                title.push_str(&text);
+                title.push_str(&paragraph.text);
                 title.push(' ');
             }
-            _ => self.texts.push(Text::Paragraph(text)),
+            _ if prose(&paragraph.text).is_empty() => {}
+            _ => self.paragraphs.push(paragraph),
+        }
+    }
+
+    /// Writes the paragraphs of the open shape.
+    fn end_shape(&mut self) {
+        let kind = self.placeholder.take().unwrap_or_default();
+        let is_plain = std::mem::take(&mut self.is_plain);
+        let paragraphs = std::mem::take(&mut self.paragraphs);
+        // One paragraph alone is a sentence rather than a list.
+        let is_list = BULLETED.contains(&&*kind) && !is_plain && !self.are_notes && paragraphs.len() > 1;
+        // The last numbers of the open lists. Those with bullets have none.
+        let mut numbers: Vec<Option<u64>> = Vec::new();
+        for Paragraph { level, mark, text } in paragraphs {
+            let first = match mark {
+                Mark::Number(first) => Some(first),
+                Mark::Bullet => None,
+                Mark::Inherited if is_list => None,
+                Mark::Inherited | Mark::Absent => {
+                    numbers.clear();
+                    self.texts.push(Text::Paragraph(text));
+                    continue;
+                }
+            };
+            let level = level.min(numbers.len());
+            let last = numbers.get(level).copied().flatten();
+            let number = first.map(|first| last.map_or(first, |last| last.saturating_add(1)));
+            numbers.truncate(level);
+            numbers.push(number);
+            let depth = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+            self.texts.push(Text::Item { depth, number, text });
         }
     }
 }

@@ -6,10 +6,10 @@ use std::time::Instant;
 use zip::write::SimpleFileOptions;
 
 use super::*;
-use crate::test_data::{check_blocks, check_places};
+use crate::test_data::check_blocks;
 use crate::{Chunk, parse};
 
-fn document(name: &str) -> Parsed {
+pub(super) fn document(name: &str) -> Parsed {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/documents/");
     let bytes = std::fs::read(format!("{folder}{name}")).unwrap();
     // The content decides.
@@ -246,7 +246,7 @@ fn shapes_and_wide_rows_of_a_sheet_keep_their_text() {
     );
 }
 
-fn package(parts: &[(&str, String)]) -> Vec<u8> {
+pub(super) fn package(parts: &[(&str, String)]) -> Vec<u8> {
     let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
     // Stored: tests have no compressor, and what is inside is what matters.
     let options = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
@@ -259,7 +259,7 @@ fn package(parts: &[(&str, String)]) -> Vec<u8> {
 
 const ROOT: &str = r#"<Relationships><Relationship Id="r1" Type="x/officeDocument" Target="word/document.xml"/></Relationships>"#;
 
-fn word(body: &str) -> Vec<(&'static str, String)> {
+pub(super) fn word(body: &str) -> Vec<(&'static str, String)> {
     vec![
         (ROOT_RELATIONS, ROOT.to_owned()),
         (
@@ -424,121 +424,4 @@ fn a_word_table_has_names_of_columns_if_its_look_or_row_says_so() {
         let columns: Vec<_> = blocks.iter().map(|block| block.columns.as_deref()).collect();
         assert_eq!(columns, [None, wanted, None], "{table}");
     }
-}
-
-#[test]
-fn items_of_documents_that_other_programs_wrote_are_known() {
-    for (name, items) in [
-        ("birds.docx", &["sunflower seeds"][..]),
-        ("birds.odt", &["sunflower seeds", "hemp"]),
-    ] {
-        let mut parsed = document(name);
-        parsed.blocks.retain(|block| block.item.is_some());
-        let expected: Vec<_> = items.iter().map(|text| (1, None, *text)).collect();
-        check_places(&parsed, &expected);
-    }
-}
-
-#[test]
-fn lists_of_word_have_their_numbers_and_depths() {
-    let paragraph = |properties: &str, text: &str| {
-        format!("<w:p><w:pPr>{properties}</w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>")
-    };
-    let item = |numbering: u32, level: u32, text: &str| {
-        let place = format!(r#"<w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="{numbering}"/></w:numPr>"#);
-        paragraph(&place, text)
-    };
-    let styled =
-        |properties: &str, text: &str| paragraph(&format!(r#"<w:pStyle w:val="Steps2"/>{properties}"#), text);
-    let body = [
-        item(1, 0, "one"),
-        item(1, 1, "inner"),
-        item(1, 1, ""),
-        paragraph("", "between"),
-        item(1, 0, "two"),
-        item(1, 1, "inner again"),
-        item(2, 0, "seven"),
-        item(3, 0, "bullet"),
-        styled("", "by its style"),
-        styled(r#"<w:numPr><w:numId w:val="0"/></w:numPr>"#, "taken out"),
-        item(99, 0, "unknown"),
-        format!("<w:tbl><w:tr><w:tc>{}</w:tc></w:tr></w:tbl>", item(1, 0, "cell")),
-        paragraph(
-            r#"<w:outlineLvl w:val="0"/><w:numPr><w:numId w:val="1"/></w:numPr>"#,
-            "Heading",
-        ),
-        item(1, 0, "behind both"),
-    ];
-    let level = |level: u32, format: &str, start: u32| {
-        format!(r#"<w:lvl w:ilvl="{level}"><w:start w:val="{start}"/><w:numFmt w:val="{format}"/></w:lvl>"#)
-    };
-    let definition =
-        |id: u32, levels: &str| format!(r#"<w:abstractNum w:abstractNumId="{id}">{levels}</w:abstractNum>"#);
-    let numbering =
-        |id: u32, of: u32| format!(r#"<w:num w:numId="{id}"><w:abstractNumId w:val="{of}"/></w:num>"#);
-    let numberings = [
-        definition(5, &(level(0, "decimal", 1) + &level(1, "lowerLetter", 1))),
-        definition(6, &level(0, "decimal", 7)),
-        definition(7, &level(0, "bullet", 1)),
-        numbering(1, 5),
-        numbering(2, 6),
-        numbering(3, 7),
-    ];
-    let relation = |kind: &str| format!(r#"<Relationship Id="{kind}" Type="x/{kind}" Target="{kind}.xml"/>"#);
-    let mut parts = word(&body.concat());
-    parts.extend([
-        (
-            "word/_rels/document.xml.rels",
-            format!("<Relationships>{}{}</Relationships>", relation("numbering"), relation("styles")),
-        ),
-        (
-            "word/numbering.xml",
-            format!("<w:numbering xmlns:w=\"w\">{}</w:numbering>", numberings.concat()),
-        ),
-        (
-            "word/styles.xml",
-            r#"<w:styles xmlns:w="w"><w:style w:styleId="Steps"><w:pPr><w:numPr><w:ilvl w:val="1"/><w:numId w:val="2"/></w:numPr></w:pPr></w:style><w:style w:styleId="Steps2"><w:basedOn w:val="Steps"/></w:style></w:styles>"#
-                .to_owned(),
-        ),
-    ]);
-    let parsed = parse("a.docx", &package(&parts), &ParseLimits::default()).unwrap();
-    let expected = [
-        (1, Some(1), "one"),
-        (2, Some(1), "inner"),
-        (0, None, "between"),
-        (1, Some(2), "two"),
-        (2, Some(1), "inner again"),
-        (1, Some(7), "seven"),
-        (1, None, "bullet"),
-        (2, Some(1), "by its style"),
-        (0, None, "taken out"),
-        (0, None, "unknown"),
-        (0, None, "cell"),
-        (1, Some(5), "behind both"),
-    ];
-    check_places(&parsed, &expected);
-}
-
-#[test]
-fn lists_of_opendocument_have_their_numbers_and_depths() {
-    let content = r#"<d><automatic-styles><list-style name="L1"><list-level-style-number level="1" num-format="1"/>
-        <list-level-style-bullet level="2"/></list-style><list-style name="L2"><list-level-style-number level="1" num-format=""/>
-        </list-style></automatic-styles><body><p>Feed them:</p><list style-name="L1"><list-header><p>Steps</p></list-header>
-        <list-item><p>one</p><list><list-item><p>inner</p></list-item></list></list-item><list-item><p>two</p></list-item></list>
-        <list style-name="L2"><list-item><p>plain</p></list-item></list><p>After</p></body></d>"#;
-    let parts = [
-        ("mimetype", "application/vnd.oasis.opendocument.text".to_owned()),
-        ("content.xml", content.to_owned()),
-    ];
-    let parsed = parse("a.odt", &package(&parts), &ParseLimits::default()).unwrap();
-    let expected = [
-        (0, None, "Feed them:"),
-        (0, None, "Steps"),
-        (1, Some(1), "one"),
-        (2, None, "inner"),
-        (1, Some(2), "two"),
-        (1, None, "plain"),
-        (0, None, "After"),
-    ];
-    check_places(&parsed, &expected);
 }
