@@ -1,6 +1,7 @@
 //! Reads text without markup. What its writer shows by layout is kept: headings, items, tables and listings.
 
 mod contents;
+mod entries;
 mod headings;
 mod lists;
 mod pages;
@@ -9,6 +10,7 @@ mod tests;
 
 use std::collections::HashSet;
 
+use self::entries::Entry;
 use self::headings::{
     CAPITALS_LEVEL, MAX_HEADING, MAX_LEVEL, ends_sentence, is_centered, is_chapter, is_in_capitals,
     is_separator, level_of, mark_below, numbered,
@@ -154,16 +156,19 @@ impl<'a> Reader<'a> {
         let is_led_to = self.lead.is_some_and(|lead| outer > lead + 1) && !reads_as_prose(group);
         self.close_term(outer);
         self.lead = group.last().filter(|last| last.ends_with(COLONS)).map(|_| outer);
-        if is_led_to || has_columns(group) {
-            let closes = self.lists.leave(outer);
-            self.close_lists(closes);
-            return self.blocks.push(BlockKind::Listing, None, &listing(group));
-        }
         if std::mem::take(&mut self.is_answer)
             && let Some(answer) = headings::answer(group[0])
         {
             let lines: Vec<&str> = [&[answer], &group[1..]].concat();
             return self.paragraphs(&lines, end);
+        }
+        if let Some(entries) = entries::entries(group, &self.words) {
+            return self.definitions(outer, entries);
+        }
+        if is_led_to || has_columns(group) {
+            let closes = self.lists.leave(outer);
+            self.close_lists(closes);
+            return self.blocks.push(BlockKind::Listing, None, &listing(group));
         }
         let Some(term) = term(group) else {
             return self.paragraphs(group, end);
@@ -175,6 +180,19 @@ impl<'a> Reader<'a> {
         self.blocks.open_definitions();
         self.blocks.term(term)?;
         self.paragraphs(&group[1..], end)
+    }
+
+    /// Writes entries with their descriptions.
+    fn definitions(&mut self, outer: usize, entries: Vec<Entry<'_>>) -> Result<(), ParseError> {
+        let closes = self.lists.leave(outer);
+        self.close_lists(closes);
+        self.blocks.open_definitions();
+        for (name, description) in entries {
+            self.blocks.term(name)?;
+            self.blocks.push(BlockKind::Prose, None, &description)?;
+        }
+        self.blocks.close_definitions();
+        Ok(())
     }
 
     /// Writes the paragraphs and items that lines are. `end` is the line below them.
@@ -384,10 +402,7 @@ fn reads_as_prose(group: &[&str]) -> bool {
 /// Returns whether lines have columns or drawings, which are not to be joined.
 fn has_columns(group: &[&str]) -> bool {
     let is_column = |line: &&&str| {
-        let line = line.trim_start();
-        let text = line.trim_start_matches(|c: char| !c.is_alphanumeric() && c != ' ');
-        let after_mark = text.len() < line.len() && text.starts_with(' ');
-        let line = if after_mark { text.trim_start() } else { line };
+        let line = labels::label(line).map_or_else(|| line.trim_start(), |(_, text)| text);
         line.starts_with('|')
             || [MIN_GAP, "----", "+--", "\t", " = "]
                 .iter()

@@ -314,6 +314,52 @@ Another bird: it sings.
 }
 
 #[test]
+fn names_beside_descriptions_of_several_lines_are_entries() {
+    let options = "\
+Options:
+
+  -a, --all      show robins, and all the
+                 other birds
+  -b             be quick
+
+gU{motion}\t\tMake it uppercase, and
+\t\t\tnot small.
+
+x   one
+y   two
+
+red    owl    mice
+              voles
+
+o   a robin and
+    an owl
+o   a carp
+
+int i;   /* one
+            two */
+";
+    assert_eq!(
+        read(options),
+        [
+            "Options:",
+            "-a, --all",
+            "-a, --all = show robins, and all the other birds",
+            "-b",
+            "-b = be quick",
+            "gU{motion}",
+            "gU{motion} = Make it uppercase, and not small.",
+            "`x   one\ny   two`",
+            "red owl mice",
+            "red owl mice = voles",
+            "- a robin and an owl",
+            "- a carp",
+            "int i; /* one",
+            "int i; /* one = two */",
+        ]
+    );
+}
+
+#[test]
 fn tables_of_contents_are_left_out() {
     let titled = "Table of Contents\n=================\n\n  1. Robins and all the other\n     birds\n  * Owls\n\nText.\n\n\
                   Chapter 1. Robins and all the other birds\n\nSeeds.\n\nOwls\n----\n\nMice.\n";
@@ -407,6 +453,8 @@ fn hostile_text_returns_soon() {
         "\n\n\n",
         "a   1\n\n\n",
         "a-\n",
+        "a   b\n",
+        "a   b\n     c\n",
     ];
     check_returns_soon(parse, &pieces);
 }
