@@ -252,11 +252,7 @@ impl Reader {
                     has_begun: false,
                 });
             }
-            "list-item" if self.form == Form::Text => {
-                if !self.lists.is_empty() {
-                    self.written.blocks.item(None);
-                }
-            }
+            "list-item" if self.form == Form::Text => self.written.blocks.item(None),
             "list-item" => {
                 if let Some(list) = self.lists.last_mut() {
                     list.has_begun = true;
