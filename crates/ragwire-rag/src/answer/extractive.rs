@@ -1,5 +1,6 @@
 //! The writer without a model: it quotes the documents and invents nothing.
 
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -164,13 +165,21 @@ impl QuotedAnswer<'_> {
     }
 
     async fn quote(&mut self, found: Extract, most: usize) -> Result<(), SendError> {
-        for one in found.quoted.into_iter().take(most) {
+        let quoted: Vec<_> = found.quoted.into_iter().take(most).collect();
+        for one in &quoted {
             let context = self.request.context;
             let Some(hit) = context.get(one.hit) else {
                 continue;
             };
             let number = self.request.citations_before + self.citations.len() + 1;
-            let Some(rendered) = render(&hit.chunk, &one.range, number) else {
+            let is_next = |range: &Range<usize>| {
+                let between = hit.chunk.text.get(one.range.end..range.start);
+                between.is_some_and(|between| between.trim().is_empty())
+            };
+            let is_last = !quoted
+                .iter()
+                .any(|other| other.hit == one.hit && is_next(&other.range));
+            let Some(rendered) = render(&hit.chunk, &one.range, number, is_last) else {
                 continue;
             };
             let is_known = |citation: &Citation| citation.supporting_quote == rendered.quote;

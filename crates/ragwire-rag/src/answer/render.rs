@@ -21,6 +21,8 @@ const LABELS: [&str; 8] = [
     "attention",
     "danger",
 ];
+/// The item that is shown for those that are left out.
+const LEFT_OUT: &str = "…";
 /// The fewest items of a list.
 const MIN_ITEMS: usize = 2;
 
@@ -52,6 +54,8 @@ impl<'a> Block<'a> {
         let placed = lines.map(|(at, text)| Line {
             text,
             item: place_of(items, at),
+            is_begun: false,
+            is_cut: false,
         });
         placed.collect()
     }
@@ -62,10 +66,23 @@ impl<'a> Block<'a> {
 struct Line<'a> {
     text: &'a str,
     item: Option<ListItem>,
+    /// Whether the line begins before the quote, and whether it continues after it.
+    is_begun: bool,
+    is_cut: bool,
 }
 
-/// Writes a part of a passage as a quote.
-pub(super) fn render(chunk: &Chunk, range: &Range<usize>, number: usize) -> Option<Rendered> {
+impl Line<'_> {
+    /// Returns the line as it is shown in a list.
+    fn in_list(&self) -> String {
+        let begin = if self.is_begun { "… " } else { "" };
+        let end = if self.is_cut { " …" } else { "" };
+        format!("{begin}{}{end}", without_numbers(self.text))
+    }
+}
+
+/// Writes a part of a passage as a quote. What is left out of a list is shown as `…`, at its end only if no other quote
+/// has it (`is_last`).
+pub(super) fn render(chunk: &Chunk, range: &Range<usize>, number: usize, is_last: bool) -> Option<Rendered> {
     let (before, quote) = (chunk.text.get(..range.start)?, chunk.text.get(range.clone())?);
     let first = before.matches('\n').count();
     let blocks = blocks(quote, first, line_kinds(chunk).into_iter().skip(first));
@@ -93,7 +110,16 @@ pub(super) fn render(chunk: &Chunk, range: &Range<usize>, number: usize) -> Opti
         };
         let (shown, words) = match block.kind {
             LineKind::Prose => match &chunk.items {
-                Some(items) => paragraphs_and_lists(&block.placed(items), is_alone, number, &mark),
+                Some(items) => {
+                    let mut lines = block.placed(items);
+                    if at == 0 {
+                        mark_begun(&mut lines, before);
+                    }
+                    if at + 1 == blocks.len() && is_last {
+                        mark_cut(&mut lines, chunk.text.get(range.end..)?, block, items);
+                    }
+                    paragraphs_and_lists(&lines, is_alone, number, &mark)
+                }
                 None => prose(&block.lines, &mark),
             },
             LineKind::Row => table(&block.lines, header(before, &block.lines, at), &mark),
@@ -110,6 +136,46 @@ pub(super) fn render(chunk: &Chunk, range: &Range<usize>, number: usize) -> Opti
         text,
         quote: cited_words,
     })
+}
+
+/// Marks the first line if the quote begins within an item.
+fn mark_begun(lines: &mut [Line<'_>], before: &str) {
+    let is_within = !before.is_empty() && !before.ends_with('\n');
+    if let Some(first) = lines.first_mut() {
+        first.is_begun = is_within && first.item.is_some_and(|item| !item.continued);
+    }
+}
+
+/// Marks the last line if the quote ends within an item, or adds an item for those that follow in the list.
+fn mark_cut(lines: &mut Vec<Line<'_>>, after: &str, block: &Block<'_>, items: &[ListLine]) {
+    let Some(last) = lines.last_mut().filter(|line| line.item.is_some()) else {
+        return;
+    };
+    let (same_line, below) = after.split_once('\n').unwrap_or((after, ""));
+    if !same_line.trim().is_empty() {
+        last.is_cut = true;
+        return;
+    }
+    let Some(next) = place_of(items, block.first + block.lines.len()).filter(|_| !below.is_empty()) else {
+        return;
+    };
+    if next.continued {
+        last.is_cut = true;
+        return;
+    }
+    let mut before = lines.iter().rev().map_while(|line| line.item);
+    let sibling = before.find(|item| item.depth <= next.depth && !item.continued);
+    let follows = sibling.is_some_and(|before| {
+        before.depth < next.depth || next.number == before.number.map(|number| number.saturating_add(1))
+    });
+    if follows {
+        lines.push(Line {
+            text: LEFT_OUT,
+            item: Some(next),
+            is_begun: false,
+            is_cut: false,
+        });
+    }
 }
 
 fn blocks(quote: &str, first: usize, kinds: impl Iterator<Item = LineKind>) -> Vec<Block<'_>> {
@@ -136,7 +202,8 @@ fn blocks(quote: &str, first: usize, kinds: impl Iterator<Item = LineKind>) -> V
 fn paragraphs_and_lists(lines: &[Line<'_>], is_alone: bool, number: usize, mark: &str) -> (String, String) {
     let mut parts = lines.chunk_by(|one, other| one.item.is_some() == other.item.is_some());
     let cited = parts.next().unwrap_or_default();
-    let words: Vec<&str> = cited.iter().map(|line| line.text).collect();
+    let words = cited.iter().map(|line| line.text);
+    let words: Vec<&str> = words.filter(|text| *text != LEFT_OUT).collect();
     // The only line of a quote is a sentence.
     let shown = if is_alone {
         without_numbers(&labelled(&words))
@@ -153,7 +220,7 @@ fn paragraphs_and_lists(lines: &[Line<'_>], is_alone: bool, number: usize, mark:
 
 /// Returns paragraphs, or a list.
 fn part(lines: &[Line<'_>], number: usize) -> String {
-    let texts: Vec<String> = lines.iter().map(|line| without_numbers(line.text)).collect();
+    let texts: Vec<String> = lines.iter().map(Line::in_list).collect();
     let items: Option<Vec<ListItem>> = lines.iter().map(|line| line.item).collect();
     let texts = texts.iter().map(String::as_str);
     match items {
@@ -346,7 +413,7 @@ mod tests {
         ];
         for (quote, before, text, cited) in cases {
             let chunk = Chunk::new("d", "d.txt", 0, &format!("{before}{quote}"));
-            let rendered = render(&chunk, &(before.len()..chunk.text.len()), 1).unwrap();
+            let rendered = render(&chunk, &(before.len()..chunk.text.len()), 1, true).unwrap();
             assert_eq!((&*rendered.text, &*rendered.quote), (text, cited));
         }
     }
@@ -378,7 +445,11 @@ mod tests {
                 "Fill it.\nWait.\nseeds\nnuts\nLook [2].",
             ),
             // A quote that begins within an item, and within an inner list.
-            ("Wait.\nseeds", "Wait.\n\n- seeds [1]".to_owned(), "Wait.\nseeds"),
+            (
+                "Wait.\nseeds",
+                "Wait.\n\n- seeds\n- … [1]".to_owned(),
+                "Wait.\nseeds",
+            ),
             (
                 "nuts\nLook [2].",
                 "- nuts\n4. Look (2). [1]".to_owned(),
@@ -393,13 +464,67 @@ mod tests {
             ),
         ] {
             let start = text.find(quote).unwrap();
-            let rendered = render(&chunk, &(start..start + quote.len()), 1).unwrap();
+            let rendered = render(&chunk, &(start..start + quote.len()), 1, true).unwrap();
             assert_eq!(
                 (rendered.text, rendered.quote),
                 (shown, cited.to_owned()),
                 "{quote}"
             );
         }
+    }
+
+    #[test]
+    fn what_is_left_out_of_a_list_is_shown() {
+        let text = "Feed them:\nFill it. Close it.\nLook. Wait.\nred\nblue\nGo.\nOther\nThey come.";
+        let mut chunk = Chunk::new("d", "d.md", 0, text);
+        let item = |line, item| ListLine { line, item };
+        chunk.listings = Some(Vec::new());
+        chunk.items = Some(vec![
+            item(1, ListItem::new(1, Some(1))),
+            item(2, ListItem::new(1, Some(2))),
+            item(3, ListItem::new(2, None)),
+            item(4, ListItem::new(2, None)),
+            item(5, ListItem::continued(1)),
+            item(6, ListItem::new(1, Some(1))),
+        ]);
+        for (quote, shown) in [
+            (
+                "Feed them:\nFill it. Close it.",
+                "Feed them: [1]\n\n1. Fill it. Close it.\n2. …",
+            ),
+            ("Feed them:\nFill it.", "Feed them: [1]\n\n1. Fill it. …"),
+            (
+                "Fill it. Close it.\nLook.",
+                "1. Fill it. Close it.\n2. Look. … [1]",
+            ),
+            (
+                "Close it.\nLook. Wait.",
+                "1. … Close it.\n2. Look. Wait.\n   - … [1]",
+            ),
+            ("Look. Wait.\nred", "2. Look. Wait.\n   - red\n   - … [1]"),
+            (
+                "Look. Wait.\nred\nblue",
+                "2. Look. Wait.\n   - red\n   - blue … [1]",
+            ),
+            // The next item is of another list.
+            (
+                "Look. Wait.\nred\nblue\nGo.",
+                "2. Look. Wait.\n   - red\n   - blue\n\n   Go. [1]",
+            ),
+            // A sentence alone.
+            ("Close it.", "Close it. [1]"),
+            ("They come.", "They come. [1]"),
+        ] {
+            let start = text.find(quote).unwrap();
+            let range = start..start + quote.len();
+            let rendered = render(&chunk, &range, 1, true).unwrap();
+            assert_eq!(rendered.text, shown);
+            assert!(quote.starts_with(&rendered.quote), "{}", rendered.quote);
+        }
+        // Another quote has the rest.
+        let range = 0..text.find("\nLook").unwrap();
+        let rendered = render(&chunk, &range, 1, false).unwrap();
+        assert_eq!(rendered.text, "Feed them: [1]\n\n1. Fill it. Close it.");
     }
 
     #[test]
@@ -413,9 +538,9 @@ mod tests {
         chunk.listings = Some(vec![2..3, 4..5]);
         chunk.items = Some(vec![item(1, 1), item(3, 2), item(5, 3)]);
         let steps = "1. Run this: [1]\n\n```\na\n```\n\n2. Choose File | Save.\n\n```\nb\n```\n\n3. Look.";
-        let from_first = render(&chunk, &("Do it:\n".len()..text.len()), 1).unwrap();
+        let from_first = render(&chunk, &("Do it:\n".len()..text.len()), 1, true).unwrap();
         assert_eq!((&*from_first.text, from_first.begins_block), (steps, true));
-        let whole = render(&chunk, &(0..text.len()), 1).unwrap();
+        let whole = render(&chunk, &(0..text.len()), 1, true).unwrap();
         let led = format!("Do it: [1]\n\n{}", steps.replace(" [1]", ""));
         assert_eq!((whole.text, whole.begins_block), (led, false));
     }
@@ -444,13 +569,16 @@ mod tests {
             "The user is banned:\n>>> is_banned('dave')\nTrue\nfoo() -> 1\nSee --help for more --options.";
         let mut chunk = Chunk::new("d", "d.html", 0, text);
         chunk.listings = Some(std::iter::once(1..3).collect());
-        let rendered = render(&chunk, &(0..text.len()), 2).unwrap();
+        let rendered = render(&chunk, &(0..text.len()), 2, true).unwrap();
         assert_eq!(
             rendered.text,
             "The user is banned: [2]\n\n```\n>>> is_banned('dave')\nTrue\n```\n\n\
              foo() -> 1\nSee --help for more --options."
         );
         let within = text.find("True").unwrap()..text.find("foo").unwrap() - 1;
-        assert_eq!(render(&chunk, &within, 2).unwrap().text, "```\nTrue\n```\n\n[2]");
+        assert_eq!(
+            render(&chunk, &within, 2, true).unwrap().text,
+            "```\nTrue\n```\n\n[2]"
+        );
     }
 }
