@@ -228,7 +228,7 @@ impl Shapes {
         let paragraphs = std::mem::take(&mut self.paragraphs);
         // One paragraph alone is a sentence rather than a list.
         let is_list = BULLETED.contains(&&*kind) && !is_plain && !self.are_notes && paragraphs.len() > 1;
-        // The last numbers of the open lists. Those with bullets have none.
+        // The last numbers of the open lists. `None` for bullets.
         let mut numbers: Vec<Option<u64>> = Vec::new();
         for Paragraph { level, mark, text } in paragraphs {
             let first = match mark {

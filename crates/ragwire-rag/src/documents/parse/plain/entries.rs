@@ -11,7 +11,7 @@ const TOLERANCE: usize = 1;
 pub(super) type Entry<'a> = (&'a str, String);
 
 /// Returns the entries that lines are, if at least one description has several lines. Otherwise they may be a table, and
-/// code is no text.
+/// code is not text.
 pub(super) fn entries<'a>(lines: &[&'a str], words: &Words) -> Option<Vec<Entry<'a>>> {
     let is_code = |line: &&str| line.ends_with(['\\', ';', '{', '}']) || line.contains(" = ");
     // The mark of an item has a gap behind it too.
