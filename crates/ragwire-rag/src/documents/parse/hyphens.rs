@@ -2,6 +2,10 @@
 
 use std::collections::HashSet;
 
+/// Words between two halves of words.
+const CONJUNCTIONS: [&str; 14] = [
+    "and", "or", "to", "und", "oder", "bis", "bzw.", "sowie", "et", "ou", "of", "en", "og", "och",
+];
 /// The longest word in bytes that is looked at. Addresses are words.
 const MAX_WORD_BYTES: usize = 512;
 
@@ -22,15 +26,27 @@ impl Words {
     /// Adds the next line to the text before it, with a space unless a word continues.
     pub(super) fn join(&self, text: &mut String, line: &str) {
         let half = text.strip_suffix('-').unwrap_or_default();
-        let is_broken = half.ends_with(char::is_alphanumeric) && line.starts_with(char::is_lowercase);
+        let first = line.split_whitespace().next().unwrap_or_default();
+        // The second half of another word is left out: `one- and two-storied`.
+        let is_half =
+            CONJUNCTIONS.contains(&first) && !self.0.contains(&format!("{}{first}", clean(last_word(text))));
+        let is_broken =
+            half.ends_with(char::is_alphanumeric) && line.starts_with(char::is_lowercase) && !is_half;
         if !is_broken {
-            if !breaks_name(text, line) {
-                text.push(' ');
-            }
+            text.push(' ');
         } else if !self.keep_hyphen(text, line) {
             text.pop();
         }
         text.push_str(line);
+    }
+
+    /// Adds a line that was broken without regard to words, so that a name or an address may continue too.
+    pub(super) fn join_names(&self, text: &mut String, line: &str) {
+        if breaks_name(text, line) {
+            text.push_str(line);
+        } else {
+            self.join(text, line);
+        }
     }
 
     /// Decides `self-` + `attention` by the document's own words. If it writes the joined word elsewhere, the hyphen comes
@@ -79,10 +95,14 @@ mod tests {
             ("an un-", "known one", "an unknown one"),
             ("the A-", "Team", "the A- Team"),
             ("a robin -", "reading", "a robin - reading"),
+            ("Ein-", "und Ausgang", "Ein- und Ausgang"),
         ] {
             let mut text = before.to_owned();
-            words.join(&mut text, after);
+            words.join_names(&mut text, after);
             assert_eq!(text, wanted);
         }
+        let mut text = "See https://a.org/".to_owned();
+        words.join(&mut text, "License: MIT");
+        assert_eq!(text, "See https://a.org/ License: MIT");
     }
 }

@@ -57,12 +57,12 @@ pub(super) fn label(line: &str) -> Option<(Label, &str)> {
     let (mark, text) = line.split_once(char::is_whitespace)?;
     let text = text.trim_start();
     if DASHES.iter().any(|dash| mark.chars().eq([*dash])) {
-        // Otherwise it may be a formula.
-        let is_text =
-            !text.starts_with(|c: char| c.is_ascii_digit()) && text.chars().any(char::is_alphabetic);
+        let is_text = text.chars().any(char::is_alphabetic);
         return is_text.then_some((Label::Dash(first), text));
     }
-    let inner = mark.strip_suffix([')', '.'])?;
+    let inner = mark
+        .strip_suffix(".)")
+        .or_else(|| mark.strip_suffix([')', '.']))?;
     let inner = inner.strip_prefix('(').unwrap_or(inner);
     let is_number =
         (1..=MAX_DIGITS).contains(&inner.len()) && inner.bytes().all(|byte| byte.is_ascii_digit());
@@ -92,8 +92,10 @@ mod tests {
             ("✓ ✓ 16 7.1.1", None),
             ("- \"Robins\"", dash('-', "\"Robins\"")),
             ("* --robins", dash('*', "--robins")),
-            ("- 5 robins", None),
+            ("- 5 robins", dash('-', "5 robins")),
+            ("- 5", None),
             ("12) Robins", Some((Label::Number(12), "Robins"))),
+            ("2.) Robins", Some((Label::Number(2), "Robins"))),
             ("(3) Robins", Some((Label::Number(3), "Robins"))),
             ("2017. Robins", None),
             ("1. 2", None),

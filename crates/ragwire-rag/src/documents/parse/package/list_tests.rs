@@ -103,7 +103,7 @@ fn lists_of_opendocument_have_their_numbers_and_depths() {
     let content = r#"<d><automatic-styles><list-style name="L1"><list-level-style-number level="1" num-format="1"/>
         <list-level-style-bullet level="2"/></list-style><list-style name="L2"><list-level-style-number level="1" num-format=""/>
         </list-style></automatic-styles><body><p>Feed them:</p><list style-name="L1"><list-header><p>Steps</p></list-header>
-        <list-item><p>one</p><list><list-item><p>inner</p></list-item></list></list-item><list-item><p>two</p></list-item></list>
+        <list-item start-value="3"><p>one</p><list><list-item><p>inner</p></list-item></list></list-item><list-item><p>two</p></list-item></list>
         <list style-name="L2"><list-item><p>plain</p></list-item></list><p>After</p></body></d>"#;
     let parts = [
         ("mimetype", "application/vnd.oasis.opendocument.text".to_owned()),
@@ -113,9 +113,9 @@ fn lists_of_opendocument_have_their_numbers_and_depths() {
     let expected = [
         (0, None, "Feed them:"),
         (0, None, "Steps"),
-        (1, Some(1), "one"),
+        (1, Some(3), "one"),
         (2, None, "inner"),
-        (1, Some(2), "two"),
+        (1, Some(4), "two"),
         (1, None, "plain"),
         (0, None, "After"),
     ];
@@ -169,9 +169,14 @@ fn bullets_of_slides_are_lists() {
                 "Look",
             ),
             paragraph("<pPr lvl=\"1\"><buAutoNum type=\"alphaLcPeriod\"/></pPr>", "up"),
+            paragraph("<pPr lvl=\"2\"><buNone/></pPr>", "at dawn"),
             paragraph(
                 "<pPr><buAutoNum type=\"arabicPeriod\" startAt=\"3\"/></pPr>",
                 "Listen",
+            ),
+            paragraph(
+                "<pPr><buAutoNum type=\"arabicPeriod\" startAt=\"9\"/></pPr>",
+                "Go",
             ),
         ],
     );
@@ -192,8 +197,12 @@ fn bullets_of_slides_are_lists() {
             paragraph("<pPr><buChar char=\"•\"/></pPr>", "with a bullet"),
         ],
     );
+    let deep = |properties: &str, text: &str| paragraph(&format!("<pPr lvl=\"1\">{properties}</pPr>"), text);
+    let number = "<buAutoNum type=\"arabicParenR\"/>";
+    let field = "<p><pPr lvl=\"1\"><buChar char=\"-\"/></pPr><fld><pPr/><t>c</t></fld></p>".to_owned();
+    let deep = shape("", &[deep(number, "a"), deep(number, "b"), field]);
     check_places(
-        &slides(&[body, alone, subtitle, plain, text_box].concat()),
+        &slides(&[body, alone, subtitle, plain, text_box, deep].concat()),
         &[
             (1, None, "robins"),
             (1, None, "owls"),
@@ -201,7 +210,9 @@ fn bullets_of_slides_are_lists() {
             (0, None, "All of them sing."),
             (1, Some(3), "Look"),
             (2, None, "up"),
+            (0, None, "at dawn"),
             (1, Some(4), "Listen"),
+            (1, Some(9), "Go"),
             (0, None, "A sentence alone."),
             (0, None, "A guide"),
             (0, None, "for all"),
@@ -209,6 +220,9 @@ fn bullets_of_slides_are_lists() {
             (0, None, "bullets"),
             (0, None, "In a box"),
             (1, None, "with a bullet"),
+            (1, Some(1), "a"),
+            (1, Some(2), "b"),
+            (1, None, "c"),
         ],
     );
 }
@@ -219,7 +233,7 @@ fn lists_of_opendocument_slides_have_their_numbers_and_depths() {
         <list-level-style-bullet level="2"/></list-style></automatic-styles><body><presentation><page>
         <frame class="outline"><text-box><list style-name="L1"><list-item><p>Look</p><p>often</p>
         <list><list-item><p/></list-item><list-item><p>up</p></list-item></list></list-item>
-        <list-item><p>Listen</p></list-item></list><p>They come.</p></text-box></frame></page></presentation></body></d>"#;
+        <list-item start-value="7"><p>Listen</p></list-item></list><p>They come.</p></text-box></frame></page></presentation></body></d>"#;
     let kind = "application/vnd.oasis.opendocument.presentation";
     let parts = [("mimetype", kind.to_owned()), ("content.xml", content.to_owned())];
     let parsed = parse("a.odp", &package(&parts), &ParseLimits::default()).unwrap();
@@ -229,7 +243,7 @@ fn lists_of_opendocument_slides_have_their_numbers_and_depths() {
             (1, Some(1), "Look"),
             (0, None, "often"),
             (2, None, "up"),
-            (1, Some(2), "Listen"),
+            (1, Some(7), "Listen"),
             (0, None, "They come."),
         ],
     );

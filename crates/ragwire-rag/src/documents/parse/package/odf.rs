@@ -252,9 +252,12 @@ impl Reader {
                     has_begun: false,
                 });
             }
-            "list-item" if self.form == Form::Text => self.written.blocks.item(None),
+            "list-item" if self.form == Form::Text => {
+                self.written.blocks.item(start_value(element));
+            }
             "list-item" => {
                 if let Some(list) = self.lists.last_mut() {
+                    list.next = list.next.map(|next| start_value(element).unwrap_or(next));
                     list.has_begun = true;
                 }
             }
@@ -441,6 +444,11 @@ impl Reader {
             .heading(1, if title.trim().is_empty() { &number } else { &title });
         pptx::push(&mut self.written.blocks, self.page, texts)
     }
+}
+
+/// Returns the number that an item has if it is not the next one.
+fn start_value(item: &Element<'_>) -> Option<u64> {
+    item.get("start-value").and_then(|value| value.parse().ok())
 }
 
 /// Returns how often something is repeated.

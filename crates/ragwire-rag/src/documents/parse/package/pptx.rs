@@ -115,7 +115,7 @@ enum Mark {
     Inherited,
     Absent,
     Bullet,
-    /// A number; the first one is this.
+    /// A number, in a list that begins with this one.
     Number(u64),
 }
 
@@ -140,6 +140,10 @@ struct Shapes {
     /// The open paragraph.
     open: Paragraph,
     in_properties: bool,
+    /// Whether a field is open, such as a date. Its properties are not those of the paragraph.
+    in_field: bool,
+    /// Whether the style of the first level is open.
+    in_first_level: bool,
     /// The cells of the open row of a table.
     row: Option<Vec<String>>,
     cell: String,
@@ -174,14 +178,18 @@ impl Shapes {
                 let has_names = std::mem::take(&mut self.has_names);
                 self.texts.push(Text::Row { text, has_names });
             }
-            Xml::Open("pPr", element) => {
+            Xml::Open("fld", _) => self.in_field = true,
+            Xml::Close("fld") => self.in_field = false,
+            Xml::Open("lvl1pPr", _) => self.in_first_level = true,
+            Xml::Close("lvl1pPr") => self.in_first_level = false,
+            Xml::Open("pPr", element) if !self.in_field => {
                 self.in_properties = true;
                 let level = element.get("lvl").and_then(|level| level.parse().ok());
                 self.open.level = level.unwrap_or(0).min(MAX_LEVEL);
             }
             Xml::Close("pPr") => self.in_properties = false,
             Xml::Open("buNone", _) if self.in_properties => self.open.mark = Mark::Absent,
-            Xml::Open("buNone", _) => self.is_plain = true,
+            Xml::Open("buNone", _) => self.is_plain |= self.in_first_level,
             Xml::Open("buChar" | "buBlip", _) if self.in_properties => self.open.mark = Mark::Bullet,
             Xml::Open("buAutoNum", element) if self.in_properties => {
                 let is_number = element.get("type").is_some_and(|kind| kind.starts_with("arabic"));
@@ -228,25 +236,29 @@ impl Shapes {
         let paragraphs = std::mem::take(&mut self.paragraphs);
         // One paragraph alone is a sentence rather than a list.
         let is_list = BULLETED.contains(&&*kind) && !is_plain && !self.are_notes && paragraphs.len() > 1;
-        // The last numbers of the open lists. `None` for bullets.
-        let mut numbers: Vec<Option<u64>> = Vec::new();
+        // The open lists: their levels, with the mark and the number of the last item.
+        let mut lists: Vec<(usize, Mark, Option<u64>)> = Vec::new();
         for Paragraph { level, mark, text } in paragraphs {
-            let first = match mark {
-                Mark::Number(first) => Some(first),
-                Mark::Bullet => None,
-                Mark::Inherited if is_list => None,
+            let mark = match mark {
+                Mark::Inherited if is_list => Mark::Bullet,
                 Mark::Inherited | Mark::Absent => {
-                    numbers.clear();
+                    lists.retain(|(open, ..)| *open < level);
                     self.texts.push(Text::Paragraph(text));
                     continue;
                 }
+                Mark::Bullet | Mark::Number(_) => mark,
             };
-            let level = level.min(numbers.len());
-            let last = numbers.get(level).copied().flatten();
-            let number = first.map(|first| last.map_or(first, |last| last.saturating_add(1)));
-            numbers.truncate(level);
-            numbers.push(number);
-            let depth = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+            lists.retain(|(open, ..)| *open <= level);
+            let last = lists.pop_if(|(open, ..)| *open == level);
+            let number = match (mark, last) {
+                (Mark::Number(_), Some((_, before, Some(number)))) if before == mark => {
+                    Some(number.saturating_add(1))
+                }
+                (Mark::Number(first), _) => Some(first),
+                (Mark::Inherited | Mark::Absent | Mark::Bullet, _) => None,
+            };
+            lists.push((level, mark, number));
+            let depth = u32::try_from(lists.len()).unwrap_or(u32::MAX);
             self.texts.push(Text::Item { depth, number, text });
         }
     }

@@ -66,6 +66,10 @@ impl Lists {
     /// Begins the item that a line begins, if it does.
     pub(super) fn begin<'a>(&mut self, line: &'a Line, around: &Around<'_>) -> Option<Item<'a>> {
         let (label, text) = labels::label(&line.text).filter(|_| !line.turned)?;
+        // A formula may begin so.
+        if matches!(label, Label::Dash(_)) && text.starts_with(|c: char| c.is_ascii_digit()) {
+            return None;
+        }
         let near = line.size * tolerance(label);
         let follows_list =
             |list: &OpenList| label.follows(list.label) && (list.size - line.size).abs() < SAME_SIZE;

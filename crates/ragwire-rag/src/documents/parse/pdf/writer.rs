@@ -51,7 +51,7 @@ impl Writer {
             self.open = Open::Paragraph { page, text };
             return Ok(());
         };
-        self.words.join(text, line);
+        self.words.join_names(text, line);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
-use super::{MIN_GAP, indent};
+use super::{ENDS, MIN_GAP, indent};
 
 /// The longest heading in characters.
 pub(super) const MAX_HEADING: usize = 80;
@@ -42,6 +42,8 @@ pub(super) const NUMBER_ENDS: [char; 2] = ['.', ':'];
 /// The usual width of a page, in columns, and the smallest margins of a line in its middle, which may differ as much.
 const PAGE_COLUMNS: usize = 72;
 const MIN_CENTERED: usize = 8;
+/// The fewest entries of a dictionary.
+const MIN_ENTRIES: usize = 3;
 /// The longest name of an entry, in characters.
 const MAX_ENTRY_NAME: usize = 60;
 /// The shortest line that shows how a document's text is indented, in characters.
@@ -56,7 +58,7 @@ const MAX_CHAPTER: u32 = 99;
 const ADDRESS_PARTS: usize = 4;
 /// How many lists and chapters are counted at once.
 const MAX_RUNS: usize = 8;
-/// The most lines of a question.
+/// The most further lines of a question.
 const MAX_QUESTION_LINES: usize = 4;
 
 /// Returns the mark of a line that makes the text above it a heading.
@@ -83,26 +85,28 @@ pub(super) fn is_separator(line: &str) -> bool {
 /// Returns the numbers of a line that may be a numbered heading: `3.1.  Methods`.
 pub(super) fn numbered(line: &str) -> Option<Vec<u32>> {
     let line = line.trim();
-    let (number, title) = line.split_once(' ')?;
+    let (numbers, title) = leading_numbers(line)?;
+    let is_address = numbers.len() == ADDRESS_PARTS && !title.starts_with(char::is_uppercase);
+    if numbers[0] > MAX_CHAPTER || is_address {
+        return None;
+    }
+    let is_title = title.starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit())
+        || (numbers.len() > 1 && title.starts_with(|c: char| c.is_alphabetic() || "\"'`“‘/.-$<".contains(c)));
+    let ends = ends_sentence(line) && !line.ends_with('?');
+    (is_title && !ends && line.chars().count() <= MAX_HEADING).then_some(numbers)
+}
+
+/// Returns the numbers that a line begins with, and the text behind them.
+pub(super) fn leading_numbers(line: &str) -> Option<(Vec<u32>, &str)> {
+    let (number, title) = line.trim().split_once(' ')?;
     let part = |part: &str| -> Option<u32> {
         let is_number =
             (1..=MAX_DIGITS).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
         is_number.then(|| part.parse().ok()).flatten()
     };
-    let numbers: Vec<u32> = number
-        .trim_end_matches(NUMBER_ENDS)
-        .split('.')
-        .map(part)
-        .collect::<Option<_>>()?;
-    let is_address = numbers.len() == ADDRESS_PARTS && !title.trim_start().starts_with(char::is_uppercase);
-    if numbers[0] > MAX_CHAPTER || is_address {
-        return None;
-    }
-    let title = title.trim_start();
-    let is_title = title.starts_with(|c: char| c.is_uppercase() || c.is_ascii_digit())
-        || (numbers.len() > 1 && title.starts_with(|c: char| c.is_alphabetic() || "\"'`“‘/.-$<".contains(c)));
-    let ends = ends_sentence(line) && !line.ends_with('?');
-    (is_title && !ends && line.chars().count() <= MAX_HEADING).then_some(numbers)
+    let number = number.trim_end_matches(NUMBER_ENDS);
+    let numbers = number.split('.').map(part).collect::<Option<_>>()?;
+    Some((numbers, title.trim_start()))
 }
 
 /// Returns the level of a heading with so many numbers.
@@ -157,6 +161,15 @@ pub(super) fn entry(line: &str) -> Option<&str> {
     let (name, _) = line.trim().strip_prefix(':')?.split_once(": ")?;
     let is_name = name.starts_with(char::is_alphanumeric) && name.chars().count() <= MAX_ENTRY_NAME;
     is_name.then_some(name)
+}
+
+/// Returns whether the lines are a dictionary. A name between colons may also be that of a field.
+pub(super) fn have_entries(lines: &[&str]) -> bool {
+    let mut alone = lines
+        .split(|line| line.is_empty())
+        .filter(|group| group.len() == 1);
+    let mut entries = alone.by_ref().filter(|group| entry(group[0]).is_some());
+    entries.nth(MIN_ENTRIES - 1).is_some()
 }
 
 /// Returns whether a line is in the middle of a page, as the title of a document may be.
@@ -238,8 +251,12 @@ pub(super) fn question<'a>(lines: &[&'a str]) -> Option<Vec<&'a str>> {
     let is_further = |line: &&&str| !line.is_empty() && answer(line).is_none();
     let further = lines[1..].iter().take(MAX_QUESTION_LINES).take_while(is_further);
     question.extend(further.map(|line| line.trim()));
-    let mut below = lines[question.len()..].iter().skip_while(|line| line.is_empty());
-    below.next().and_then(|line| answer(line)).map(|_| question)
+    let mut below = lines[question.len()..].iter().take(MAX_QUESTION_LINES);
+    let (at, answered) = below.by_ref().enumerate().find(|(_, line)| !line.is_empty())?;
+    let after = lines.get(question.len() + at + 1).copied().unwrap_or_default();
+    // A list of choices.
+    let is_choice = marked(after, 'B').is_some();
+    (answer(answered).is_some() && !is_choice).then_some(question)
 }
 
 /// Returns the beginning of the answer to a question.
@@ -271,5 +288,5 @@ pub(super) fn undecorated(text: &str) -> &str {
 
 /// Returns whether a line ends as a sentence does, or a part of one.
 pub(super) fn ends_sentence(line: &str) -> bool {
-    line.ends_with(['.', ',', ';', ':', '!', '?'])
+    line.ends_with(ENDS) || line.ends_with([',', ';', '，', '；', '、'])
 }

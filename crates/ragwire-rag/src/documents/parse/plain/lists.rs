@@ -1,6 +1,6 @@
 //! Finds lists in text without markup: lines that begin with a mark or a number, and what is indented below them.
 
-use super::indent;
+use super::{ENDS, indent};
 use crate::documents::parse::labels::{self, Label};
 
 /// The most lists within each other.
@@ -11,7 +11,7 @@ const NUMBER_TOLERANCE: usize = 1;
 const FULL_LINE: usize = 50;
 /// How many lines below an item the next one is looked for.
 const MAX_ITEM_LINES: usize = 100;
-/// A second kind of bullet that browsers for terminals write. It says nothing of the item.
+/// The bullet of inner lists that browsers for terminals write. Elsewhere it is a box to be ticked.
 const INNER_BULLET: char = '□';
 
 /// An open list, as its last item began.
@@ -57,10 +57,9 @@ impl Lists {
         };
         let same = self.open.iter().rposition(is_same);
         let follows = same.is_some_and(|at| label.follows(self.open[at].label));
-        // A sign alone may be one that the text describes, and a number within a paragraph one of a sentence.
+        // A sign alone may be one that the text describes, and a number one of a sentence.
         let is_uncertain = match label {
-            Label::Dash(_) => true,
-            Label::Number(_) => before.is_some(),
+            Label::Dash(_) | Label::Number(_) => true,
             Label::Bullet | Label::Letter => false,
         };
         if !follows && !(may_start(label, line, before) && (!is_uncertain || has_next(label, mark, below))) {
@@ -78,7 +77,11 @@ impl Lists {
             closes: self.open.len() - kept,
             opens: !follows,
             number: label.number(),
-            text: text.trim_start_matches(INNER_BULLET).trim_start(),
+            text: if kept > 0 {
+                text.trim_start_matches(INNER_BULLET).trim_start()
+            } else {
+                text
+            },
         };
         self.open.truncate(if follows { kept - 1 } else { kept });
         self.open.push(OpenList { label, mark });
@@ -92,10 +95,13 @@ impl Lists {
         let Some(before) = before else {
             return (self.truncate(kept), false);
         };
-        let has_ended = before.ends_with(['.', ':', '!', '?']);
+        let has_ended = before.ends_with(ENDS);
         let is_wrapped = line.trim_start().starts_with(char::is_lowercase)
             || (!has_ended && before.chars().count() >= FULL_LINE);
-        if is_alone(line) {
+        let is_beside_item = self.open.iter().any(|list| list.mark == indent(line));
+        let is_marked = labels::label(line)
+            .is_some_and(|(label, _)| is_beside_item || matches!(label, Label::Dash('-' | '*')));
+        if is_marked {
             return (self.truncate(kept), false);
         }
         if kept == self.open.len() || is_wrapped {
@@ -129,12 +135,14 @@ impl Lists {
 
 /// Returns whether a line with a label may be the first item of a list.
 fn may_start(label: Label, line: &str, before: Option<&str>) -> bool {
-    let has_ended = before.is_none_or(|before| before.ends_with(['.', ':', ';', '!', '?']));
+    let has_ended = before.is_none_or(|before| before.ends_with(ENDS) || before.ends_with([';', '；']));
     let is_indented = before.is_some_and(|before| indent(line) > indent(before));
+    // The line before a number of a sentence is full.
+    let is_short = before.is_some_and(|before| before.chars().count() < FULL_LINE);
     match label {
         Label::Bullet | Label::Dash('-' | '*') => true,
         Label::Dash(_) => has_ended || is_indented,
-        Label::Number(number) => before.is_none() || (number <= 1 && (has_ended || is_indented)),
+        Label::Number(_) => has_ended || is_indented || is_short,
         Label::Letter => {
             let letter = line.trim_start().trim_start_matches('(').chars().next();
             has_ended && matches!(letter, Some('a' | 'i'))
@@ -142,16 +150,26 @@ fn may_start(label: Label, line: &str, before: Option<&str>) -> bool {
     }
 }
 
-/// Returns whether a line that begins no list has a mark, so that it is a paragraph.
-fn is_alone(line: &str) -> bool {
-    matches!(labels::label(line), Some((Label::Dash('-' | '*'), _)))
-}
-
-/// Returns whether another item follows.
+/// Returns whether another item follows, behind lines of this one that may not be indented.
 fn has_next<'a>(label: Label, mark: usize, below: impl Iterator<Item = &'a str>) -> bool {
-    let mut below = below.take(MAX_ITEM_LINES).filter(|line| !line.is_empty());
-    let next = below.find(|line| indent(line) <= mark);
-    next.filter(|next| indent(next) == mark)
-        .and_then(labels::label)
-        .is_some_and(|(next, _)| next.follows(label))
+    let mut is_full = false;
+    for line in below.take(MAX_ITEM_LINES).filter(|line| !line.is_empty()) {
+        let next = labels::label(line);
+        if indent(line) <= mark + 1
+            && let Some((next, _)) = next
+        {
+            let tolerance = if next.number().is_some() {
+                NUMBER_TOLERANCE
+            } else {
+                0
+            };
+            return next.follows(label) && indent(line).abs_diff(mark) <= tolerance;
+        }
+        let is_wrapped = is_full || line.trim_start().starts_with(char::is_lowercase);
+        if indent(line) <= mark && !is_wrapped {
+            return false;
+        }
+        is_full = line.chars().count() >= FULL_LINE;
+    }
+    false
 }

@@ -16,7 +16,7 @@ use self::headings::{
     is_separator, level_of, mark_below, numbered,
 };
 use self::lists::Lists;
-use super::blocks::Blocks;
+use super::blocks::{Blocks, MAX_HEADING_BYTES};
 use super::hyphens::Words;
 use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed, labels, lines};
 
@@ -28,6 +28,8 @@ const MAX_TERM_WORDS: usize = 8;
 const MIN_GAP: &str = "   ";
 /// How far a tab indents at most, in columns.
 const TAB_COLUMNS: usize = 8;
+/// The last marks of sentences, and of lines that introduce the next one.
+const ENDS: [char; 8] = ['.', ':', '!', '?', '。', '：', '！', '？'];
 /// The last mark of a line that introduces the next one.
 const COLONS: [char; 2] = [':', '：'];
 /// The first lines of a document, in which a line in the middle is its title. Later ones are quotations.
@@ -46,6 +48,7 @@ pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseErr
         lists: Lists::default(),
         chapters: headings::numbered_chapters(&lines),
         text_indent: headings::text_indent(&lines),
+        has_entries: headings::have_entries(&lines),
         pending: Vec::new(),
         marks: Vec::new(),
         lead: None,
@@ -70,6 +73,8 @@ struct Reader<'a> {
     chapters: HashSet<usize>,
     /// How the document's text is indented.
     text_indent: usize,
+    /// Whether it is a dictionary.
+    has_entries: bool,
     /// The headings that nothing follows yet, with their levels, the innermost last.
     pending: Vec<(u8, String)>,
     /// The marks below headings, in the order of their levels.
@@ -104,6 +109,7 @@ impl<'a> Reader<'a> {
             let (next, after) = (self.peek(0), self.peek(1));
             if after.is_empty()
                 && next.chars().count() <= MAX_HEADING
+                && next.len() <= MAX_HEADING_BYTES
                 && !next.is_empty()
                 && !ends_sentence(next)
             {
@@ -116,8 +122,13 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         let start = self.at;
+        let is_question = |at: usize| headings::question(self.lines.get(at..).unwrap_or_default()).is_some();
         while !self.peek(0).is_empty() {
             self.at += 1;
+            // The next question may follow an answer without an empty line.
+            if self.is_answer && is_question(self.at) {
+                break;
+            }
         }
         let mut from = start;
         let mut lead: Option<usize> = None;
@@ -142,12 +153,21 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         // The item after it shows that the line before is one too, and no heading.
+        let numbers = |line: &str| headings::leading_numbers(line).map(|(numbers, _)| numbers);
+        let is_next_clause = |text: &str| {
+            let (Some(before), Some(mut next)) = (numbers(text), numbers(group[0])) else {
+                return false;
+            };
+            let last = next.pop();
+            let is_next = |(number, outer): (&u32, &[u32])| outer == next && last == number.checked_add(1);
+            before.len() > 1 && before.split_last().is_some_and(is_next)
+        };
         let follows = |text: &str| {
             let (before, next) = (labels::label(text), labels::label(group[0]));
             let is_next = before
                 .zip(next)
                 .is_some_and(|((before, _), (next, _))| next.follows(before));
-            is_next && indent(text) == indent(group[0])
+            (is_next || is_next_clause(text)) && indent(text) == indent(group[0])
         };
         if self.pending.last().is_some_and(|(_, text)| follows(text)) {
             self.close_pending(0)?;
@@ -248,13 +268,13 @@ impl<'a> Reader<'a> {
         let (first, second, third) = (self.peek(0), self.peek(1), self.peek(2));
         let is_above = first == third && mark_below(second, first).is_some();
         let (text, used) = if is_above { (second, 3) } else { (first, 2) };
+        // A longer heading would be cut.
+        if text.len() > MAX_HEADING_BYTES {
+            return Ok(false);
+        }
         if let Some(mark) = mark_below(text, if is_above { third } else { second }) {
-            let known = self.marks.iter().position(|known| *known == mark);
-            let level = known.unwrap_or_else(|| {
-                self.marks.push(mark);
-                self.marks.len() - 1
-            });
-            self.open_heading(u8::try_from(level + 1).unwrap_or(MAX_LEVEL), text)?;
+            let level = numbered(text).map_or_else(|| self.level_of_mark(mark), |numbers| level_of(&numbers));
+            self.open_heading(level, text)?;
             self.at += used;
             return Ok(true);
         }
@@ -262,6 +282,9 @@ impl<'a> Reader<'a> {
             let mut question = String::new();
             for line in &lines {
                 self.words.join(&mut question, line);
+            }
+            if question.len() > MAX_HEADING_BYTES {
+                return Ok(false);
             }
             self.open_heading(MAX_LEVEL, &question)?;
             self.at += lines.len();
@@ -276,6 +299,16 @@ impl<'a> Reader<'a> {
         Ok(true)
     }
 
+    /// Returns the level of headings above this mark.
+    fn level_of_mark(&mut self, mark: char) -> u8 {
+        let known = self.marks.iter().position(|known| *known == mark);
+        let level = known.unwrap_or_else(|| {
+            self.marks.push(mark);
+            self.marks.len() - 1
+        });
+        u8::try_from(level + 1).unwrap_or(MAX_LEVEL)
+    }
+
     /// Returns the level of the heading that a line without marks is.
     fn level(&self, line: &str, next: &str) -> Option<u8> {
         let is_alone = next.is_empty();
@@ -284,12 +317,13 @@ impl<'a> Reader<'a> {
         {
             return Some(level_of(&numbers));
         }
-        let is_title =
-            (is_alone && is_chapter(line)) || (is_in_capitals(line) && (is_alone || indent(next) > 0));
+        let is_title = (is_alone && is_chapter(line))
+            || (is_in_capitals(line) && (is_alone || (indent(next) > 0 && !is_item(line))));
         if is_title {
             return Some(CAPITALS_LEVEL);
         }
-        if !is_alone || !(headings::is_title(line) || headings::entry(line).is_some()) {
+        let is_entry = self.has_entries && headings::entry(line).is_some();
+        if !is_alone || !(headings::is_title(line) || is_entry) {
             return None;
         }
         let inner = if self.chapters.is_empty() {
@@ -298,7 +332,7 @@ impl<'a> Reader<'a> {
             MAX_LEVEL
         };
         let below = self.below().unwrap_or_default();
-        if headings::entry(line).is_some() || self.is_outdented(line, below) {
+        if is_entry || self.is_outdented(line, below) {
             Some(inner)
         } else {
             let is_first = self.at < MAX_TITLE_LINES;

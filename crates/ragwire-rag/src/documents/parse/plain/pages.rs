@@ -1,11 +1,13 @@
 //! Takes text apart into lines, without what is printed on each page.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use super::MIN_GAP;
+use super::{ENDS, MIN_GAP};
 
 /// The fewest pages that a header or a footer is on.
 const MIN_PAGES: usize = 3;
+/// What the number of a page is compared as.
+const NUMBER: &str = "#";
 /// The fewest empty lines above and below a header or a footer where nothing else separates the pages.
 const MIN_MARGIN: usize = 2;
 /// The fewest lines of a page there.
@@ -25,7 +27,7 @@ pub(super) fn without_pages(text: &str) -> Vec<&str> {
         let continues = rest
             .peek()
             .is_some_and(|first| first.trim_start().starts_with(char::is_lowercase));
-        let has_ended = |last: &&str| last.ends_with(['.', ':', '!', '?']);
+        let has_ended = |last: &&str| last.ends_with(ENDS);
         if lines.last().is_some_and(|last| has_ended(last) || !continues) {
             lines.push("");
         }
@@ -55,13 +57,22 @@ fn separated(text: &str) -> Vec<Vec<&str>> {
         .collect();
     let mut edges: HashMap<String, usize> = HashMap::new();
     for page in &pages {
-        let edge = |line: Option<&&str>| line.map(|line| key(line));
-        for edge in edge(page.first()).into_iter().chain(edge(page.last())) {
+        let of_page: HashSet<String> = [page.first(), page.last()]
+            .into_iter()
+            .flatten()
+            .map(|line| key(line))
+            .collect();
+        for edge in of_page {
             *edges.entry(edge).or_default() += 1;
         }
     }
     let least = MIN_PAGES.max(pages.len() / 2);
-    let is_repeated = |line: &str| edges.get(&key(line)).is_some_and(|count| *count >= least);
+    let is_repeated = |line: &str| {
+        let key = key(line);
+        // The end of a block of code is repeated too.
+        let is_text = key == NUMBER || key.chars().any(char::is_alphabetic);
+        is_text && edges.get(&key).is_some_and(|count| *count >= least)
+    };
     for page in &mut pages {
         while page
             .pop_if(|last| is_footer(last) || is_repeated(last) || last.is_empty())
@@ -124,6 +135,10 @@ fn is_regular(places: &[usize]) -> bool {
 /// Returns a header or footer without the number of its page.
 fn key(line: &str) -> String {
     let line = line.trim();
+    let has_digits = line.contains(|c: char| c.is_ascii_digit());
+    if has_digits && line.chars().all(|c| c.is_ascii_digit() || "-– ".contains(c)) {
+        return NUMBER.to_owned();
+    }
     let digit = |c: char| if c.is_ascii_digit() { '#' } else { c };
     match line.contains(MIN_GAP) {
         true => {
@@ -202,6 +217,21 @@ mod tests {
                 "in a robin and",
                 "in a robin and"
             ]
+        );
+        // The edges of pages that are no headers: a page of one line, the ends of code. Numbers of pages are.
+        assert_eq!(
+            without_pages("Robins.\x0cRobins.\x0cOwls."),
+            ["Robins.", "", "Robins.", "", "Owls."]
+        );
+        let code = "int a()\n{\n}\n\x0c".repeat(4);
+        let ends = without_pages(&code).into_iter().filter(|line| *line == "}");
+        assert_eq!(ends.count(), 4);
+        let page = |(n, bird): (usize, &str)| format!("its {bird} and\n\n- {n} -\n\x0c");
+        let birds = ["owl", "robin", "wren", "tit"];
+        let numbered: String = birds.into_iter().enumerate().map(page).collect();
+        assert_eq!(
+            without_pages(&numbered),
+            birds.map(|bird| format!("its {bird} and"))
         );
         // Headings have no regular distances.
         let chapter = |n: usize| format!("{n}.   Owls\n\n\n{}\n\n", "Text.\n".repeat(20 + n));

@@ -151,6 +151,30 @@ It may
   1. sing
   2. fly.
 
+1. Open it
+2. Fill it
+2. Close it
+3. Wait
+
+- 2 eggs
+- a long item that needs more than one line, and this
+is its end
+- salt
+
+Steps
+1.) Open the door, and wait until all of the robins
+have come.
+2.) Close it.
+
+12. Dezember 2024 war ein Tag.
+
+步骤：
+1. 打开门
+2. 喂鸟
+
+□ Yes
+☑ No
+
 a Open the door
 o Close the door
 - or not
@@ -182,6 +206,22 @@ o Close the door
             "It may",
             "1. sing",
             "2. fly.",
+            "1. Open it",
+            "2. Fill it",
+            "2. Close it",
+            "3. Wait",
+            "- 2 eggs",
+            "- a long item that needs more than one line, and this is its end",
+            "- salt",
+            "Steps",
+            "1. Open the door, and wait until all of the robins have come.",
+            "2. Close it.",
+            "12. Dezember 2024 war ein Tag.",
+            "步骤：",
+            "1. 打开门",
+            "2. 喂鸟",
+            "- □ Yes",
+            "- ☑ No",
             "a Open the door o Close the door",
             "- or not",
             "9. Nine",
@@ -220,6 +260,15 @@ A robin.
 
 192.168.0.1: another
 
+5.1 The buyer may cancel at any time
+
+5.2 If the buyer cancels, nothing is paid.
+
+1. HTML
+   A markup language.
+2. JSON
+   A data format.
+
 Chapter 4: Ducks
 
 Text.
@@ -239,6 +288,10 @@ it is not a heading.
             "3. Fish: 2. A pike",
             "3. Fish: 10.0.0.1: a host",
             "3. Fish: 192.168.0.1: another",
+            "3. Fish: 5.1 The buyer may cancel at any time",
+            "3. Fish: 5.2 If the buyer cancels, nothing is paid.",
+            "3. Fish: 1. HTML A markup language.",
+            "3. Fish: 2. JSON A data format.",
             "Chapter 4: Ducks: Text.",
             "Chapter 4: Ducks: Chapter 5 is about ducks too, as the one above is, and so it is not a heading.",
         ]
@@ -292,6 +345,12 @@ Q: Who sings at night, and
    why?
 A: A nightin-
     gale. Nightingales are birds.
+Q: Who hoots?
+A: An owl.
+
+Q1. Which one eats?
+A. Robin
+B. Owl
 
 :robin: n.
 
@@ -300,6 +359,10 @@ A bird.
 :nightingale: /pronounced/
 
 Another bird: it sings.
+
+:owl: n.
+
+It hoots.
 ";
     assert_eq!(
         read(text),
@@ -307,10 +370,17 @@ Another bird: it sings.
             "Who sings?: A robin.",
             "Which eat?: Owls.",
             "Who sings at night, and why?: A nightingale. Nightingales are birds.",
+            "Who hoots?: An owl.",
+            "Who hoots?: Q1. Which one eats? A. Robin B. Owl",
             "robin: n.: A bird.",
             "nightingale: /pronounced/: Another bird: it sings.",
+            "owl: n.: It hoots.",
         ]
     );
+    assert_eq!(read(":Author: Ann\n\nText.\n"), [":Author: Ann", "Text."]);
+    // A heading that is too long would be cut.
+    let long = "very ".repeat(40);
+    assert_eq!(read(&format!("Q: A {long}long one?\nA: Yes.\n")).len(), 1);
 }
 
 #[test]
@@ -382,13 +452,33 @@ fn tables_of_contents_are_left_out() {
     assert_eq!(read(&format!("{few}{parts}")).len(), 3 + 7);
     let words = "robin\n\nowl\n\ncarp\n\npike\n\nwren\n\ntit\n\nduck\n\n";
     assert_eq!(read(&words.repeat(2)).len(), 14);
+    // Lists of the same things in two recipes, and the lines below the points of an agenda.
+    let food = "2 Eier\n1 Zwiebel\n1 TL Salz\n2 EL Öl\n1 Zitrone\n3 Tomaten\n\nMischen.\n\n";
+    assert_eq!(read(&food.repeat(2)).len(), 4);
+    let agenda: String = (1..8)
+        .map(|n| format!("{n}. Point {n}\n   All agree on {n}.\n"))
+        .collect();
+    assert_eq!(read(&format!("{agenda}\n{agenda}")).len(), 14);
+    let text = "1. Robins\n\nThey sing.\n\n2. Owls\n   of the night\n\nThey hoot.\n";
+    let wrapped = format!("Contents\n\n1. Robins\n2. Owls\n   of the night\n\n{text}");
+    assert_eq!(read(&wrapped).join("|").matches("of the night").count(), 1);
+    let described = format!("Contents\n\n1. Robins\n   where they nest\n2. Owls\n\n{text}");
+    assert!(read(&described).join("|").contains("where they nest"));
     let leaders = "One .... 1\nTwo .... 2\nThree .... 2\n\nText.\n";
     assert_eq!(read(leaders), ["Text."]);
 }
 
 #[test]
 fn nothing_is_lost() {
-    let cases: [(&str, &[&str]); 7] = [
+    let cases: [(&str, &[&str]); 9] = [
+        (
+            "Coffee ........ 2.50\nTea ........... 2.50\nCake .......... 3.50\n",
+            &["Coffee ........ 2.50 Tea ........... 2.50 Cake .......... 3.50"],
+        ),
+        (
+            "Menu\nTea .... 2\nCake .... 3\n",
+            &["Menu Tea .... 2 Cake .... 3"],
+        ),
         (
             "1. Open the door\n\n2. Feed the birds\n\n3. Close the door\n",
             &["1. Open the door", "2. Feed the birds", "3. Close the door"],
