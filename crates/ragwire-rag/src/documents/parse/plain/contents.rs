@@ -11,17 +11,17 @@ use crate::documents::parse::lines::is_contents_title;
 const MIN_LINES: usize = 3;
 /// The fewest of one below a title, and of one with questions.
 const MIN_TITLED_LINES: usize = 2;
+/// The fewest of any other.
+const MIN_UNTITLED_LINES: usize = 6;
 /// The most entries in a row whose headings have other words, below a title and without one.
 const MAX_TITLED_STRAYS: usize = 3;
 const MAX_STRAYS: usize = 1;
-/// From one heading to the next it is more than so many lines.
+/// Headings are further apart than so many lines. Items of a list are not.
 const MIN_PART: usize = 2;
 /// The most further lines of an entry.
 const MAX_ENTRY_LINES: usize = 3;
 /// What the items of a table of contents begin with.
 const MARKS: [char; 5] = ['*', '-', '+', '•', '·'];
-/// The fewest lines of one without either.
-const MIN_UNTITLED_LINES: usize = 6;
 
 /// Returns the lines without those of tables of contents: those below a title that are in the text once more, and those
 /// that are headings further below.
