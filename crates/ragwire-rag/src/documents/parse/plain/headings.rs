@@ -184,6 +184,17 @@ pub(super) fn is_chapter_name(name: &str) -> bool {
     CHAPTERS.contains(&name)
 }
 
+/// Returns whether parts of chapters have numbers: a heading such as `2.1. Owls`.
+pub(super) fn have_parts(lines: &[&str]) -> bool {
+    let is_part = |at: usize| {
+        let below = lines.get(at + 1).copied().unwrap_or_default();
+        let is_above = below.is_empty() || mark_below(lines[at], below).is_some();
+        let is_below = at.checked_sub(1).is_none_or(|before| lines[before].is_empty());
+        is_above && is_below && numbered(lines[at]).is_some_and(|numbers| numbers.len() > 1)
+    };
+    (0..lines.len()).any(is_part)
+}
+
 /// Returns which lines are chapters with numbers, such as `2. Birds`: those that have parts with headings (`2.1. Owls`),
 /// and those before and after them. A list is written alike.
 pub(super) fn numbered_chapters(lines: &[&str]) -> HashSet<usize> {

@@ -26,6 +26,8 @@ const MAX_TERM: usize = 60;
 const MAX_TERM_WORDS: usize = 8;
 /// How many spaces between two words show that a line has columns: justified text has two.
 const MIN_GAP: &str = "   ";
+/// How many lines below a colon show that a table follows.
+const MAX_TABLE_LINES: usize = 40;
 /// How far a tab indents at most, in columns.
 const TAB_COLUMNS: usize = 8;
 /// The last marks of sentences, and of lines that introduce the next one.
@@ -51,6 +53,7 @@ pub(super) fn parse(text: &str, limits: &ParseLimits) -> Result<Parsed, ParseErr
         has_entries: headings::have_entries(&lines),
         pending: Vec::new(),
         marks: Vec::new(),
+        has_parts: headings::have_parts(&lines),
         lead: None,
         term: None,
         is_answer: false,
@@ -77,8 +80,10 @@ struct Reader<'a> {
     has_entries: bool,
     /// The headings that nothing follows yet, with their levels, the innermost last.
     pending: Vec<(u8, String)>,
-    /// The marks below headings, in the order of their levels.
-    marks: Vec<char>,
+    /// The marks below headings, with their levels.
+    marks: Vec<(char, u8)>,
+    /// Whether parts of the document have numbers. Other headings are within them.
+    has_parts: bool,
     /// The indentation of the paragraph before, if it ends with a colon.
     lead: Option<usize>,
     /// The indentation of the term whose description is open.
@@ -140,6 +145,12 @@ impl<'a> Reader<'a> {
             } else if before.ends_with(COLONS) && inner > indent(before) + 1 && lead.is_none() {
                 self.part(from, at)?;
                 (from, lead) = (at, Some(indent(before)));
+            } else if before.ends_with(COLONS)
+                && lead.is_none()
+                && has_columns(&self.lines[at..self.at.min(at + MAX_TABLE_LINES)])
+            {
+                self.part(from, at)?;
+                from = at;
             }
         }
         self.part(from, self.at)
@@ -273,7 +284,7 @@ impl<'a> Reader<'a> {
             return Ok(false);
         }
         if let Some(mark) = mark_below(text, if is_above { third } else { second }) {
-            let level = numbered(text).map_or_else(|| self.level_of_mark(mark), |numbers| level_of(&numbers));
+            let level = self.level_of_mark(mark, numbered(text));
             self.open_heading(level, text)?;
             self.at += used;
             return Ok(true);
@@ -299,14 +310,23 @@ impl<'a> Reader<'a> {
         Ok(true)
     }
 
-    /// Returns the level of headings above this mark.
-    fn level_of_mark(&mut self, mark: char) -> u8 {
-        let known = self.marks.iter().position(|known| *known == mark);
-        let level = known.unwrap_or_else(|| {
-            self.marks.push(mark);
-            self.marks.len() - 1
-        });
-        u8::try_from(level + 1).unwrap_or(MAX_LEVEL)
+    /// Returns the level of a heading above this mark, with its numbers.
+    fn level_of_mark(&mut self, mark: char, numbers: Option<Vec<u32>>) -> u8 {
+        let known = self.marks.iter().position(|(known, _)| *known == mark);
+        let level = match (numbers, known) {
+            (Some(numbers), _) => level_of(&numbers),
+            (None, Some(known)) => self.marks[known].1,
+            (None, None) => {
+                let is_within = self.has_parts && !self.marks.is_empty();
+                let next = u8::try_from(self.marks.len() + 1).unwrap_or(MAX_LEVEL);
+                if is_within { MAX_LEVEL } else { next }
+            }
+        };
+        match known {
+            Some(known) => self.marks[known].1 = level,
+            None => self.marks.push((mark, level)),
+        }
+        level
     }
 
     /// Returns the level of the heading that a line without marks is.
@@ -317,20 +337,22 @@ impl<'a> Reader<'a> {
         {
             return Some(level_of(&numbers));
         }
-        let is_title = (is_alone && is_chapter(line))
-            || (is_in_capitals(line) && (is_alone || (indent(next) > 0 && !is_item(line))));
-        if is_title {
+        if is_alone && is_chapter(line) {
             return Some(CAPITALS_LEVEL);
+        }
+        // Where parts have numbers, others are within them.
+        let (capitals, inner) = if self.has_parts {
+            (MAX_LEVEL, MAX_LEVEL)
+        } else {
+            (CAPITALS_LEVEL, CAPITALS_LEVEL + 1)
+        };
+        if is_in_capitals(line) && (is_alone || (indent(next) > 0 && !is_item(line))) {
+            return Some(capitals);
         }
         let is_entry = self.has_entries && headings::entry(line).is_some();
         if !is_alone || !(headings::is_title(line) || is_entry) {
             return None;
         }
-        let inner = if self.chapters.is_empty() {
-            CAPITALS_LEVEL + 1
-        } else {
-            MAX_LEVEL
-        };
         let below = self.below().unwrap_or_default();
         if is_entry || self.is_outdented(line, below) {
             Some(inner)

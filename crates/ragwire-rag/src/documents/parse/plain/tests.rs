@@ -95,13 +95,13 @@ robin
             "Birds > Feeding: - worms and more",
             "Birds > Feeding: `Name      Food\nrobin     seeds\nowl       mice`",
             "Birds > STORING: Keep it dry.",
-            "Birds > STORING > 1. Introduction: This is about (1) a thing.",
-            "Birds > STORING > 1. Introduction > 1.1. Terms: A term is:",
-            "Birds > STORING > 1. Introduction > 1.1. Terms: A sentence that is indented, and has an end.",
-            "Birds > STORING > 1. Introduction > 1.1. Terms: 1. One",
-            "Birds > STORING > 1. Introduction > 1.1. Terms: 2. Two",
-            "Birds > STORING > 1. Introduction > 1.1. Terms: Really?",
-            "Birds > STORING > 1. Introduction > 1.1. Terms: 2. Not a heading.",
+            "Birds > 1. Introduction: This is about (1) a thing.",
+            "Birds > 1. Introduction > 1.1. Terms: A term is:",
+            "Birds > 1. Introduction > 1.1. Terms: A sentence that is indented, and has an end.",
+            "Birds > 1. Introduction > 1.1. Terms: 1. One",
+            "Birds > 1. Introduction > 1.1. Terms: 2. Two",
+            "Birds > 1. Introduction > 1.1. Terms: Really?",
+            "Birds > 1. Introduction > 1.1. Terms: 2. Not a heading.",
             "Owls: Two ways:",
             "Owls: `owl --hoot\nowl --fly`",
             "Owls: or none.",
@@ -294,6 +294,49 @@ it is not a heading.
             "3. Fish: 2. JSON A data format.",
             "Chapter 4: Ducks: Text.",
             "Chapter 4: Ducks: Chapter 5 is about ducks too, as the one above is, and so it is not a heading.",
+        ]
+    );
+}
+
+#[test]
+fn headings_without_numbers_are_within_those_with() {
+    let text = "\
+Birds
+*****
+
+1. Owls
+*******
+
+1.1. Food
+=========
+
+MICE
+
+They eat them:
+Mouse    grey
+Vole     brown
+
+Notes
+-----
+
+None yet.
+
+2. Robins
+*********
+
+Appendix
+********
+
+The end.
+";
+    assert_eq!(
+        read(text),
+        [
+            "Birds > 1. Owls > 1.1. Food > MICE: They eat them:",
+            "Birds > 1. Owls > 1.1. Food > MICE: `Mouse    grey\nVole     brown`",
+            "Birds > 1. Owls > 1.1. Food > Notes: None yet.",
+            "Birds > 1. Owls > 1.1. Food > Notes: 2. Robins",
+            "Birds > Appendix: The end.",
         ]
     );
 }
