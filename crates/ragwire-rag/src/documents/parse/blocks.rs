@@ -1,5 +1,6 @@
 //! Collects the text of every parser: builds heading paths, cleans text, and enforces the limits.
 
+use super::labels::Item;
 use super::{Block, BlockKind, ParseError, ParseLimits};
 use crate::documents::list::ListItem;
 
@@ -168,6 +169,14 @@ impl Blocks {
             list.begun = Some(ListItem::new(list.around + 1, list.next));
             list.next = list.next.map(|number| number.saturating_add(1));
         }
+    }
+
+    /// Begins an item that a line begins, once the lists that end before it are closed.
+    pub(super) fn begin_item(&mut self, item: &Item<'_>) {
+        if item.opens {
+            self.open_list(item.number);
+        }
+        self.item(item.number);
     }
 
     /// Returns the number of the next item of the innermost list, if that is ordered.

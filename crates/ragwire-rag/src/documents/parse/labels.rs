@@ -39,6 +39,17 @@ impl Label {
     }
 }
 
+/// An item that begins with a line.
+#[derive(Debug)]
+pub(super) struct Item<'a> {
+    /// How many of the open lists end before it.
+    pub(super) closes: usize,
+    /// Whether it is the first one of a list.
+    pub(super) opens: bool,
+    pub(super) number: Option<u64>,
+    pub(super) text: &'a str,
+}
+
 /// Returns what a line begins with, if it may be an item, and its text.
 pub(super) fn label(line: &str) -> Option<(Label, &str)> {
     let line = line.trim();

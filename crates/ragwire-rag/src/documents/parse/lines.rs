@@ -17,6 +17,7 @@ const CONTENTS_TITLES: [&str; 14] = [
     "sommario",
     "inhoudsopgave",
 ];
+
 /// Returns the number of columns before the text of a line, with tabs of so many columns.
 pub(super) fn indent(line: &str, tab: usize) -> usize {
     let spaces = line.chars().map_while(|c| match c {

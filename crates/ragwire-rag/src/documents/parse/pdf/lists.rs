@@ -3,7 +3,7 @@
 use super::around::Around;
 use super::headings::{HEADING_SIZE, SAME_SIZE};
 use super::layout::Line;
-use crate::documents::parse::labels::{self, Label};
+use crate::documents::parse::labels::{self, Item, Label};
 
 /// Lines begin at the same place if they are at most so far apart, in sizes of the text.
 const SAME_PLACE: f64 = 0.4;
@@ -43,17 +43,6 @@ pub(super) struct Lists {
     open: Vec<OpenList>,
     /// Where the text of the last line in a list begins, if that is known.
     text_x: Option<f64>,
-}
-
-/// An item that begins with a line.
-#[derive(Debug)]
-pub(super) struct Item<'a> {
-    /// How many of the open lists end before it.
-    pub(super) closes: usize,
-    /// Whether it is the first one of a list.
-    pub(super) opens: bool,
-    pub(super) number: Option<u64>,
-    pub(super) text: &'a str,
 }
 
 impl Lists {

@@ -2,10 +2,11 @@
 
 use super::layout::{Line, Page};
 use super::listing::Listing;
-use super::lists::{Item, Lists};
+use super::lists::Lists;
 use super::table::row;
 use crate::documents::parse::blocks::Blocks;
 use crate::documents::parse::hyphens::Words;
+use crate::documents::parse::labels::Item;
 use crate::documents::parse::{BlockKind, ParseError, ParseLimits};
 
 /// How a paragraph ends.
@@ -58,10 +59,7 @@ impl Writer {
     /// Begins an item of a list with a line.
     pub(super) fn begin_item(&mut self, page: u32, item: &Item<'_>) -> Result<(), ParseError> {
         self.close_lists(item.closes)?;
-        if item.opens {
-            self.blocks.open_list(item.number);
-        }
-        self.blocks.item(item.number);
+        self.blocks.begin_item(item);
         self.add(page, item.text)
     }
 

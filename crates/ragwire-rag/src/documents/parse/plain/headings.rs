@@ -165,11 +165,11 @@ pub(super) fn entry(line: &str) -> Option<&str> {
 
 /// Returns whether the lines are a dictionary. A name between colons may also be that of a field.
 pub(super) fn have_entries(lines: &[&str]) -> bool {
-    let mut alone = lines
+    let alone = lines
         .split(|line| line.is_empty())
         .filter(|group| group.len() == 1);
-    let mut entries = alone.by_ref().filter(|group| entry(group[0]).is_some());
-    entries.nth(MIN_ENTRIES - 1).is_some()
+    let entries = alone.filter(|group| entry(group[0]).is_some());
+    entries.take(MIN_ENTRIES).count() == MIN_ENTRIES
 }
 
 /// Returns whether a line is in the middle of a page, as the title of a document may be.
@@ -246,6 +246,7 @@ struct Run {
     is_divided: bool,
 }
 
+/// Returns whether a line is a heading in capitals, as in manual pages.
 pub(super) fn is_in_capitals(line: &str) -> bool {
     let letters = line.chars().filter(|c| c.is_alphabetic());
     indent(line) == 0

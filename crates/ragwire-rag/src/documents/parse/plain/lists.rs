@@ -1,7 +1,7 @@
 //! Finds lists in text without markup: lines that begin with a mark or a number, and what is indented below them.
 
 use super::{ENDS, indent};
-use crate::documents::parse::labels::{self, Label};
+use crate::documents::parse::labels::{self, Item, Label};
 
 /// The most lists within each other.
 const MAX_DEPTH: usize = 8;
@@ -26,17 +26,6 @@ struct OpenList {
 #[derive(Debug, Default)]
 pub(super) struct Lists {
     open: Vec<OpenList>,
-}
-
-/// An item that begins with a line.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Item<'a> {
-    /// How many of the open lists end before it.
-    pub(super) closes: usize,
-    /// Whether it is the first one of a list.
-    pub(super) opens: bool,
-    pub(super) number: Option<u64>,
-    pub(super) text: &'a str,
 }
 
 impl Lists {

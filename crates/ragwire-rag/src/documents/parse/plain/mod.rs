@@ -235,10 +235,7 @@ impl<'a> Reader<'a> {
             if let Some(item) = self.lists.begin(before, line, below) {
                 self.blocks.push(BlockKind::Prose, None, &paragraph)?;
                 self.close_lists(item.closes);
-                if item.opens {
-                    self.blocks.open_list(item.number);
-                }
-                self.blocks.item(item.number);
+                self.blocks.begin_item(&item);
                 paragraph = item.text.to_owned();
             } else {
                 let (closes, continues) = self.lists.text(before, line);
@@ -452,7 +449,7 @@ fn term<'a>(group: &[&'a str]) -> Option<&'a str> {
 fn reads_as_prose(group: &[&str]) -> bool {
     let first = group.first().map_or("", |line| line.trim_start());
     let last = group.last().copied().unwrap_or_default();
-    is_item(first) || first.starts_with(char::is_uppercase) && last.ends_with(['.', ':', '!', '?'])
+    is_item(first) || first.starts_with(char::is_uppercase) && last.ends_with(ENDS)
 }
 
 /// Returns whether lines have columns or drawings, which are not to be joined.

@@ -140,14 +140,12 @@ fn key(line: &str) -> String {
         return NUMBER.to_owned();
     }
     let digit = |c: char| if c.is_ascii_digit() { '#' } else { c };
-    match line.contains(MIN_GAP) {
-        true => {
-            let words: Vec<&str> = line.split_whitespace().collect();
-            words.join(" ").chars().map(digit).collect()
-        }
-        // The first line of a chapter may differ in its number.
-        false => line.to_owned(),
+    if line.contains(MIN_GAP) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        return words.join(" ").chars().map(digit).collect();
     }
+    // The first lines of chapters differ in their numbers.
+    line.to_owned()
 }
 
 /// Returns whether a line ends a page of an RFC: `Fielding, et al.   Standards Track   [Page 3]`.
@@ -218,7 +216,7 @@ mod tests {
                 "in a robin and"
             ]
         );
-        // The edges of pages that are no headers: a page of one line, the ends of code. Numbers of pages are.
+        // A page of one line and the end of code are not headers, and the number of a page is one.
         assert_eq!(
             without_pages("Robins.\x0cRobins.\x0cOwls."),
             ["Robins.", "", "Robins.", "", "Owls."]
