@@ -39,7 +39,7 @@ pub use kind::EXTENSIONS;
 
 /// Changes whenever [`parse`] gives other blocks for the same file than before. Who remembers what a
 /// file became has to read it again then.
-pub const PARSER_VERSION: u32 = 13;
+pub const PARSER_VERSION: u32 = 14;
 
 /// The content of one file. Serializes to JSON, so that it can be sent between processes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,8 +1,11 @@
 //! What of a page is not its text: what is hidden, and what repeats on every page.
 
 use ego_tree::NodeRef;
+use ego_tree::iter::Edge;
 use scraper::Node;
 use scraper::node::Element;
+
+use super::elements::{Part, has_class, is_element, part};
 
 /// Elements whose text is not visible, or that repeat on every page of a site.
 const SKIPPED: [&str; 19] = [
@@ -12,8 +15,9 @@ const SKIPPED: [&str; 19] = [
 /// Roles of elements that repeat on every page of a site.
 const SKIPPED_ROLES: [&str; 4] = ["navigation", "banner", "contentinfo", "search"];
 /// Classes of what belongs to the page and not to its text: the sign behind a heading that links to it, the numbers of
-/// lines beside a listing, and what DocBook, Publican, Sphinx and rustdoc put around each page and entry.
-const SKIPPED_CLASSES: [&str; 14] = [
+/// lines beside a listing, and what DocBook, Publican, Sphinx, rustdoc, Asciidoctor, Doxygen, gi-docgen, Haddock and
+/// MediaWiki put around each page and entry.
+const SKIPPED_CLASSES: [&str; 22] = [
     "headerlink",
     "header-anchor",
     "anchor-link",
@@ -28,55 +32,199 @@ const SKIPPED_CLASSES: [&str; 14] = [
     "linenos",
     "permalink",
     "rustdoc-breadcrumbs",
+    "toc2",
+    "lineno",
+    "navpath",
+    "hide-when-js-enabled",
+    "mw-editsection",
+    "mw-jump-link",
+    "printfooter",
+    "catlinks",
 ];
-/// Classes of menus, and the elements that are one. Asciidoctor marks entries of menus in a sentence so.
-const MENU_CLASSES: [&str; 6] = [
+/// Names of what is around the text of a page, in Asciidoctor, Doxygen, Haddock and Org.
+const SKIPPED_IDS: [&str; 7] = [
+    "toc",
+    "table-of-contents",
+    "titlearea",
+    "side-nav",
+    "package-header",
+    "footer",
+    "syn",
+];
+/// Elements that may be around the text with such a name. A section may have it as its own name.
+const SKIPPED_WITH_ID: [&str; 3] = ["details", "div", "ul"];
+const SECTION_CLASSES: [&str; 2] = ["section", "sect1"];
+/// Classes of menus and footers, and the elements that are one. Asciidoctor marks entries of menus in a sentence so.
+const MENU_CLASSES: [&str; 8] = [
     "breadcrumb",
     "breadcrumbs",
+    "footer",
     "mainmenu",
     "navbar",
+    "navigationbar",
     "nosearch",
     "submenu",
 ];
 const MENUS: [&str; 4] = ["div", "header", "ol", "ul"];
-/// What rustdoc puts beside an entry and below a title: versions, links to source code, a switch.
-const RUSTDOC: [(&str, &str); 4] = [
+/// What rustdoc, Doxygen and gi-docgen put beside an entry and below a title: versions, links to source code, a switch.
+const BESIDE_ENTRIES: [(&str, &str); 8] = [
     ("span", "rightside"),
     ("span", "sub-heading"),
     ("a", "src"),
     ("summary", "hideme"),
+    ("div", "ingroups"),
+    ("span", "overload"),
+    ("td", "mlabels-right"),
+    ("a", "srclink"),
 ];
-/// What a link to the place where it is shows.
-const SIGNS: [&str; 4] = ["§", "¶", "#", "🔗"];
+/// What a link to the place where it is shows, or one to what follows below.
+const SIGNS: [&str; 6] = ["§", "¶", "#", "🔗", "◆", "More..."];
+/// How a link says that it turns pages.
+const TURNS: [&str; 5] = ["next", "prev", "previous", "up", "contents"];
+/// How many nodes, and how much text outside of links, in bytes, links have around them that turn pages.
+const MAX_TURNING_NODES: usize = 80;
+const MAX_TURNING_BYTES: usize = 60;
+/// How many links a menu with other text has at least, and how many bytes of text are in links for each that is not.
+const MIN_MENU_LINKS: usize = 3;
+const LINKED_SHARE: usize = 4;
+/// How deep a list may be in the header of a page.
+const HEADER_DEPTH: usize = 6;
+/// How deep a text may be in its link.
+const LINK_DEPTH: usize = 3;
 /// Elements with the whole page or its text. A class of theirs says how the page looks.
 const WHOLE: [&str; 4] = ["html", "body", "main", "article"];
 
 /// Returns whether an element and what is in it are left out.
 pub(super) fn is_skipped(node: &NodeRef<'_, Node>, element: &Element) -> bool {
+    is_hidden(node, element) || is_around_text(node, element) || is_beside_entry(node, element)
+}
+
+fn is_hidden(node: &NodeRef<'_, Node>, element: &Element) -> bool {
     SKIPPED.contains(&element.name())
         || (element.attr("hidden").is_some() && !is_last_of_alternatives(node))
         || element.attr("aria-hidden") == Some("true")
-        || element
-            .attr("role")
-            .is_some_and(|role| SKIPPED_ROLES.contains(&role))
-        || element.classes().any(|class| SKIPPED_CLASSES.contains(&class)) && !WHOLE.contains(&element.name())
         || element.attr("style").is_some_and(hides)
-        || MENUS.contains(&element.name()) && element.classes().any(|class| MENU_CLASSES.contains(&class))
-        || element.name() == "a" && is_sign(node)
-        || RUSTDOC
-            .iter()
-            .any(|(name, class)| element.name() == *name && has_class(element, class))
 }
 
-fn has_class(element: &Element, wanted: &str) -> bool {
-    element.classes().any(|class| class == wanted)
+/// Returns whether an element repeats on every page of a site, or has links to parts of the page.
+fn is_around_text(node: &NodeRef<'_, Node>, element: &Element) -> bool {
+    let role = element.attr("role");
+    let id = element.attr("id");
+    role.is_some_and(|role| SKIPPED_ROLES.contains(&role))
+        || element.classes().any(|class| SKIPPED_CLASSES.contains(&class)) && !WHOLE.contains(&element.name())
+        || id.is_some_and(|id| SKIPPED_IDS.contains(&id))
+            && SKIPPED_WITH_ID.contains(&element.name())
+            && !SECTION_CLASSES.iter().any(|class| has_class(element, class))
+        || MENUS.contains(&element.name()) && element.classes().any(|class| MENU_CLASSES.contains(&class))
+        || has_class(element, "summary") && is_in_doxygen_header(node)
+        || turns_pages(node, element)
+}
+
+/// Returns whether an element is not of the text of the entry or note that it is in.
+fn is_beside_entry(node: &NodeRef<'_, Node>, element: &Element) -> bool {
+    let name = element.name();
+    BESIDE_ENTRIES
+        .iter()
+        .any(|(named, class)| name == *named && has_class(element, class))
+        || name == "a" && (is_sign(node) || is_link_to_source(node, element))
+        // The category that Texinfo shows of a definition without one.
+        || name == "span" && has_class(element, "category") && shows(node, &[":"])
+        // Asciidoctor's icon beside a note.
+        || name == "td" && element.attr("class") == Some("icon")
+        // Haddock's list of the classes that a type is of.
+        || has_class(element, "subs") && has_class(element, "instances")
 }
 
 /// Returns whether a link shows nothing but a sign.
 fn is_sign(node: &NodeRef<'_, Node>) -> bool {
+    shows(node, &SIGNS)
+}
+
+/// Returns whether an element has nothing but one of these texts.
+fn shows(node: &NodeRef<'_, Node>, texts: &[&str]) -> bool {
     let mut children = node.children();
     let only = children.next().filter(|_| children.next().is_none());
-    only.is_some_and(|only| matches!(only.value(), Node::Text(text) if SIGNS.contains(&text.trim())))
+    only.is_some_and(|only| matches!(only.value(), Node::Text(text) if texts.contains(&text.trim())))
+}
+
+/// Returns whether a link is the one of Haddock to the source code of what is declared.
+fn is_link_to_source(node: &NodeRef<'_, Node>, element: &Element) -> bool {
+    has_class(element, "link") && shows(node, &["Source"])
+}
+
+/// Returns whether an element has little but links that turn pages, as Texinfo puts above each section.
+fn turns_pages(node: &NodeRef<'_, Node>, element: &Element) -> bool {
+    if !matches!(element.name(), "div" | "p" | "table" | "ul" | "header") {
+        return false;
+    }
+    let mut turns = false;
+    let mut others = 0;
+    for (count, node) in node.descendants().skip(1).enumerate() {
+        match node.value() {
+            Node::Element(element) if element.name() == "a" => {
+                let mut relations = element.attr("rel").unwrap_or_default().split_ascii_whitespace();
+                turns |= relations.any(|relation| TURNS.contains(&relation));
+            }
+            Node::Text(text) if !is_linked(&node) => others += text.trim().len(),
+            _ => {}
+        }
+        if count == MAX_TURNING_NODES || others > MAX_TURNING_BYTES {
+            return false;
+        }
+    }
+    turns
+}
+
+/// Returns whether an element is the links of Doxygen to the parts of a page.
+fn is_in_doxygen_header(node: &NodeRef<'_, Node>) -> bool {
+    let is_header = |parent: &Element| parent.name() == "div" && has_class(parent, "header");
+    node.parent().is_some_and(|parent| is_element(&parent, is_header))
+}
+
+/// Returns whether an element is in the header of a page.
+pub(super) fn is_in_header(node: &NodeRef<'_, Node>) -> bool {
+    let is_header = |node: NodeRef<'_, Node>| is_element(&node, |element| element.name() == "header");
+    node.ancestors().take(HEADER_DEPTH).any(is_header)
+}
+
+/// Returns whether a list has little but links. Before the first heading of a page that is a menu.
+pub(super) fn is_menu(list: &NodeRef<'_, Node>) -> bool {
+    let (mut links, mut linked, mut others) = (0, 0, 0);
+    for node in list.descendants() {
+        match node.value() {
+            Node::Text(text) if is_linked(&node) => linked += text.trim().len(),
+            Node::Text(text) => others += text.trim().len(),
+            _ => links += usize::from(is_link(&node)),
+        }
+    }
+    others == 0 && links > 0 || links >= MIN_MENU_LINKS && linked >= LINKED_SHARE * others
+}
+
+fn is_link(node: &NodeRef<'_, Node>) -> bool {
+    is_element(node, |element| element.name() == "a")
+}
+
+/// Returns whether a text is that of a link, in which words may be marked.
+fn is_linked(text: &NodeRef<'_, Node>) -> bool {
+    text.ancestors().take(LINK_DEPTH).any(|node| is_link(&node))
+}
+
+/// Returns whether a part of a page has a heading that is not left out.
+pub(super) fn has_heading(root: NodeRef<'_, Node>) -> bool {
+    let mut skipped = 0_usize;
+    root.traverse().any(|edge| {
+        let (node, is_open) = match edge {
+            Edge::Open(node) => (node, true),
+            Edge::Close(node) => (node, false),
+        };
+        let Node::Element(element) = node.value() else {
+            return false;
+        };
+        if is_skipped(&node, element) {
+            skipped = if is_open { skipped + 1 } else { skipped - 1 };
+        }
+        is_open && skipped == 0 && matches!(part(&node, element), Part::Title | Part::Heading(_))
+    })
 }
 
 /// Returns whether an element is the last of several in a line that are all hidden. A script of the page shows one of
