@@ -1,6 +1,6 @@
 //! Finds the files to index: the regular files below the paths that the user named.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -15,14 +15,27 @@ const SKIPPED_FOLDERS: [&str; 2] = ["node_modules", "__pycache__"];
 /// A folder with this file can be made again; Cargo, ccache and others write it into theirs.
 const CACHE_MARK: &str = "CACHEDIR.TAG";
 /// Ends of the names of files that programs write for themselves.
-const GENERATED: [&str; 6] = [
+const GENERATED: [&str; 8] = [
     ".min.js",
     ".min.css",
     ".map.json",
     "-lock.json",
     "-lock.yaml",
     ".lock.json",
+    "searchindex.json",
+    "search_index.json",
 ];
+/// Files that Sphinx, mdBook, Doxygen, javadoc and Haddock write into the folder of a site. Scripts and styles in it only make
+/// its pages move: Doxygen writes one for each page.
+const SITE_MARKS: [&str; 6] = [
+    "objects.inv",
+    "searchindex.js",
+    "doxygen.css",
+    "element-list",
+    "package-list",
+    "haddock-bundle.min.js",
+];
+const SITE_SCRIPTS: [&str; 2] = ["js", "css"];
 /// Maximum depth below a named folder.
 const MAX_DEPTH: usize = 64;
 
@@ -78,6 +91,8 @@ pub(super) struct Walk {
     pub(super) skipped: Vec<SkippedFile>,
     reads_images: bool,
     names: HashSet<String>,
+    /// The folders with scripts, and whether each is in a site that a program wrote.
+    sites: HashMap<PathBuf, bool>,
 }
 
 impl Walk {
@@ -152,7 +167,8 @@ impl Walk {
             return self.skip(path, "not a supported file extension");
         }
         let file_name = entry.file_name().to_string_lossy();
-        if GENERATED.iter().any(|end| file_name.ends_with(end)) {
+        let is_script = SITE_SCRIPTS.contains(&&*extension);
+        if GENERATED.iter().any(|end| file_name.ends_with(end)) || is_script && self.is_in_site(root, path) {
             return self.skip(path, "written by a program");
         }
         let name = name_of(root, prefix, path);
@@ -167,6 +183,28 @@ impl Walk {
                 self.skip(path, "not readable");
             }
         }
+    }
+
+    /// Returns whether a file below `root` is in a site that a program wrote.
+    fn is_in_site(&mut self, root: &Path, path: &Path) -> bool {
+        let below = path
+            .ancestors()
+            .skip(1)
+            .take_while(|folder| folder.starts_with(root));
+        let mut is_in_site = false;
+        let mut folders = Vec::new();
+        for folder in below {
+            folders.push(folder);
+            let known = self.sites.get(folder).copied();
+            if let Some(known) = known.or_else(|| has_site_mark(folder).then_some(true)) {
+                is_in_site = known;
+                break;
+            }
+        }
+        for folder in folders {
+            self.sites.insert(folder.to_owned(), is_in_site);
+        }
+        is_in_site
     }
 
     fn take(&mut self, path: &Path, name: &str, metadata: &Metadata) {
@@ -218,6 +256,10 @@ fn is_cache(entry: &DirEntry) -> bool {
             || entry.path().join(CACHE_MARK).exists())
 }
 
+fn has_site_mark(folder: &Path) -> bool {
+    SITE_MARKS.iter().any(|mark| folder.join(mark).exists())
+}
+
 fn is_hidden(entry: &DirEntry) -> bool {
     entry.file_name().to_string_lossy().starts_with('.')
 }
@@ -225,6 +267,47 @@ fn is_hidden(entry: &DirEntry) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_programs_write_for_themselves_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("docs");
+        std::fs::create_dir_all(root.join("api/search")).unwrap();
+        std::fs::create_dir_all(root.join("app/node_modules/owl")).unwrap();
+        for path in [
+            "api/doxygen.css",
+            "api/robin.html",
+            "api/robin.js",
+            "api/search/all_1.js",
+            "api/search/all_1.html",
+            "app/robin.js",
+            "app/robin.min.js",
+            "app/style.css",
+            "app/package-lock.json",
+            "app/node_modules/owl/index.js",
+        ] {
+            std::fs::write(root.join(path), "text").unwrap();
+        }
+        let names = |paths: &[PathBuf]| {
+            let files = walk(paths, false).files;
+            files.into_iter().map(|file| file.name).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            names(std::slice::from_ref(&root)),
+            [
+                "docs/api/robin.html",
+                "docs/api/search/all_1.html",
+                "docs/app/robin.js",
+                "docs/app/style.css"
+            ]
+        );
+        // The folder that the user names decides, and a file that the user names is read.
+        let named = [root.join("api/search"), root.join("api/robin.js")];
+        assert_eq!(
+            names(&named),
+            ["search/all_1.html", "search/all_1.js", "robin.js"]
+        );
+    }
 
     #[test]
     #[cfg(unix)]
