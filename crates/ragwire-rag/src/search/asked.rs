@@ -76,7 +76,8 @@ impl Asked {
         let asked = lower.trim().trim_end_matches(['?', '.', '!', '？', '。', '！']);
         let in_characters = subject_in_characters(asked);
         let subject = subject_in_words(asked).or(in_characters).unwrap_or_default();
-        let identifier = Identifier::of(question).filter(|identifier| !identifier.is(subject));
+        let identifier =
+            Identifier::of(question).filter(|identifier| identifier.has_member() || !identifier.is(subject));
         Self {
             quantity: Quantity::of(library, question),
             price: asks_for_price(question)
@@ -572,6 +573,19 @@ mod tests {
             let asked = Asked::of(library.all(), question, Language::English);
             let is_named = asked.is_named_by(library.all(), label, Language::English);
             assert_eq!(is_named, wanted, "{question} {label}");
+        }
+    }
+
+    #[test]
+    fn a_name_alone_is_no_question_about_a_property_unless_it_is_a_member() {
+        let library = Library::in_memory(LibraryLimits::default()).unwrap();
+        for (question, wanted) in [
+            ("default max_feathers", true),
+            ("what is max_feathers", false),
+            ("what does Deque.addFirst do", true),
+        ] {
+            let asked = Asked::of(library.all(), question, Language::English);
+            assert_eq!(asked.identifier().is_some(), wanted, "{question}");
         }
     }
 }

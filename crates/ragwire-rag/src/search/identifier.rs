@@ -6,7 +6,11 @@ use super::lines::names_option;
 
 /// A name that is not a word of the language: `max_size`, `--depth`, `maxAge`. In lower case.
 #[derive(Debug, Clone)]
-pub(crate) struct Identifier(String);
+pub(crate) struct Identifier {
+    name: String,
+    /// What it names within a class or module: `addfirst` of `deque.addfirst`.
+    member: Option<String>,
+}
 
 impl Identifier {
     /// Returns the identifier that a question is about: its only option, otherwise its only other name. Words with a
@@ -20,18 +24,26 @@ impl Identifier {
         let kinds: [fn(&str) -> bool; 3] = [is_option, is_name, is_joined];
         let is_of_kind = kinds.into_iter().find(|is_of_kind| words().any(is_of_kind))?;
         let mut names = words().filter(|word| is_of_kind(word));
-        let name = names.next()?.to_ascii_lowercase();
-        names.next().is_none().then_some(Self(name))
+        let word = names.next()?;
+        names.next().is_none().then(|| Self {
+            name: word.to_ascii_lowercase(),
+            member: qualified(word).map(|(_, member)| member.to_ascii_lowercase()),
+        })
+    }
+
+    /// Returns whether it names something within a class or module.
+    pub(crate) fn has_member(&self) -> bool {
+        self.member.is_some()
     }
 
     /// Returns whether it is the whole text.
     pub(crate) fn is(&self, text: &str) -> bool {
-        self.0 == text.trim()
+        self.name == text.trim()
     }
 
     /// Returns whether a text has it as a whole word.
     pub(crate) fn is_in(&self, text: &str) -> bool {
-        let is_whole = |word: &str| word.eq_ignore_ascii_case(&self.0);
+        let is_whole = |word: &str| word.eq_ignore_ascii_case(&self.name);
         // `json.dumps(obj)` begins with it.
         let words = text.split(|letter: char| letter.is_whitespace() || "([{=,:;".contains(letter));
         words.map(|word| word.trim_matches(is_beside_name)).any(is_whole)
@@ -42,15 +54,19 @@ impl Identifier {
     pub(crate) fn is_named_by(&self, label: &str) -> bool {
         // `--[no-]color` names two options.
         let (own, label) = if label.contains("[no-]") {
-            (self.0.replace("--no-", "--"), label.replace("[no-]", ""))
+            (self.name.replace("--no-", "--"), label.replace("[no-]", ""))
         } else {
-            (self.0.clone(), label.to_owned())
+            (self.name.clone(), label.to_owned())
         };
         let label = without_number(&label);
         if label.len() > MAX_LABEL_BYTES {
             return false;
         }
-        let is_own = |name: &str| name.eq_ignore_ascii_case(&own);
+        let is_member = |name: &str| {
+            let member = self.member.as_deref();
+            member.is_some_and(|member| name.eq_ignore_ascii_case(member))
+        };
+        let is_own = |name: &str| name.eq_ignore_ascii_case(&own) || is_member(name);
         if names_option(label) {
             let names = label.split_whitespace().filter(|word| word.starts_with('-'));
             return names.map(first_name).any(is_own);
@@ -83,6 +99,13 @@ fn first_name(label: &str) -> &str {
 
 fn is_beside_name(letter: char) -> bool {
     !letter.is_alphanumeric() && !"_-".contains(letter)
+}
+
+/// Returns the class or module of a qualified name, and what it names there: `Deque.addFirst`. A member that is a word of
+/// the language is left with its module, as in `json.dumps` and `settings.py`.
+pub(super) fn qualified(word: &str) -> Option<(&str, &str)> {
+    word.rsplit_once('.')
+        .filter(|(of, member)| !of.is_empty() && is_name(member))
 }
 
 /// Returns whether a word is an option of a program: `-j`, `--depth`.
@@ -150,6 +173,10 @@ mod tests {
             ("default max_feathers", "max_owls (integer)", false),
             ("default max_feathers and max_owls", "max_owls", false),
             ("default 2fa_code", "2fa_code (text)", true),
+            ("exceptions of Deque.addFirst", "addFirst", true),
+            ("exceptions of Deque.addFirst", "Deque.addFirst(E e)", true),
+            ("exceptions of Deque.addFirst", "addLast", false),
+            ("default of core.editor", "editor", false),
             ("default feathers", "feathers", false),
         ];
         for (question, label, wanted) in cases {

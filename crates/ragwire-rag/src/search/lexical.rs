@@ -13,6 +13,7 @@ use std::sync::Arc;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::analyzer::Language;
+use super::identifier::qualified;
 use super::synonyms::{spellings, verb_synonyms};
 
 pub(crate) use super::analyzer::Analyzer;
@@ -147,6 +148,17 @@ pub(crate) fn query_terms(analyzer: &Analyzer, query: &str, languages: &[Languag
                 let stems = analyzer.terms_in(other, Language::English);
                 term.spellings.extend(stems.into_iter().take(1));
             }
+        }
+    }
+    for word in &words {
+        let Some((_, member)) = qualified(word) else {
+            continue;
+        };
+        let form = word.to_lowercase();
+        let stem = analyzer.terms_in(member, first).into_iter().next();
+        if let Some(term) = terms.iter_mut().find(|term| term.form == form) {
+            term.spellings
+                .extend(stem.filter(|stem| !term.spellings.contains(stem)));
         }
     }
     for term in &mut terms {
@@ -393,6 +405,8 @@ mod tests {
         assert_eq!(spellings("labelled"), [["label"]]);
         assert_eq!(spellings("jpg"), [["jpg", "jpeg"]]);
         assert_eq!(spellings("jpeg"), [["jpeg", "jpg"]]);
+        let qualified = &spellings("Deque.addFirst")[0];
+        assert_eq!(qualified[..], ["deque.addfirst", "dequeaddfirst", "addfirst"]);
     }
 
     fn index(texts: &[&str]) -> (Analyzer, Index) {

@@ -13,6 +13,7 @@ use crate::search::analyzer::{AskedPair, Language, Run, is_hangul, is_hiragana, 
 use crate::search::asking::{KOREAN_PAIRS, only_asks};
 use crate::search::bounds::{asks_for_bound, says_that_bound_is_asked};
 use crate::search::compounds::MAX_COMPOUNDS;
+use crate::search::identifier::qualified;
 use crate::search::lexical::MAX_QUERY_BYTES;
 use crate::search::lexicon::{PRICE_FILLERS, PRICE_WORDS};
 use crate::search::quantity::{asks_for_price, asks_for_version};
@@ -113,9 +114,9 @@ pub(crate) fn question_terms(library: LibraryView<'_>, question: &str) -> Vec<Te
     };
     let languages = library.query_languages(question);
     let first = languages.first().copied().unwrap_or_default();
-    let words: Vec<(Run<'_>, Vec<String>, Vec<String>)> = runs(question)
+    let words: Vec<(Run<'_>, Vec<String>, Vec<String>)> = unqualified(library, runs(question), unseen)
         .into_iter()
-        .map(|run| {
+        .map(|(run, whole)| {
             let word = match run {
                 Run::Word(word) => word,
                 Run::Paired(letters) => {
@@ -135,8 +136,10 @@ pub(crate) fn question_terms(library: LibraryView<'_>, question: &str) -> Vec<Te
                 .iter()
                 .filter_map(|language| library.terms_in(word, *language).into_iter().next());
             let accented = library.accented_stems(question, word, first);
+            let whole = whole.and_then(|whole| library.terms_in(whole, first).into_iter().next());
             let others = others
                 .chain(accented)
+                .chain(whole)
                 .filter(|other| !stems.contains(other))
                 .collect();
             (run, stems, others)
@@ -297,6 +300,25 @@ pub(crate) fn with_apostrophes(question: &str) -> Cow<'_, str> {
     }
     with.push_str(&question[end..]);
     with.into()
+}
+
+/// Separates qualified names whose member the library has: `Deque.addFirst` is `Deque` and `addFirst`, which is called so
+/// where the class is described. Returns the words with the qualified name of each member.
+fn unqualified<'a>(
+    library: LibraryView<'_>,
+    runs: Vec<Run<'a>>,
+    unseen: f32,
+) -> Vec<(Run<'a>, Option<&'a str>)> {
+    let separate = |run: Run<'a>| {
+        if let Run::Word(word) = run
+            && let Some((of, member)) = qualified(word)
+            && !known_synonyms(library, &[member], unseen).is_empty()
+        {
+            return vec![(Run::Word(of), None), (Run::Word(member), Some(word))];
+        }
+        vec![(run, None)]
+    };
+    runs.into_iter().flat_map(separate).collect()
 }
 
 /// Leaves of an identifier its whole if the library has it, otherwise its parts. Returns whether it left these.
