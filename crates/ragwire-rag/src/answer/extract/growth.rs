@@ -20,7 +20,8 @@ const LIST_BYTES: usize = 900;
 const ENTRY_BYTES: usize = 1_000;
 /// How many sentences and lines of an entry are searched for them.
 const ENTRY_PARTS: usize = 40;
-/// In a passage of so few sentences, one that has all words of the question is quoted alone.
+/// In a passage of so few sentences, one that has all words of the question is quoted alone, unless the passage is about the
+/// name that is asked about.
 const FEW_SENTENCES: usize = 3;
 /// The coverage of a sentence that has all words of a question.
 const COMPLETE: f32 = 0.99;
@@ -90,18 +91,25 @@ impl Reader<'_> {
         } else {
             None
         };
+        let mut whole_entries = None;
+        let mut is_complete_before = false;
         while let Some(next) = segments.get(to + 1) {
             let (last, bytes) = (&segments[to], segments[to].end - segments[from].start);
             let with = next.end - segments[from].start;
             let in_listing = last.kind == LineKind::Code && next.kind == LineKind::Code;
             if last.leads_in() && last.item.is_none() {
                 whole_list = list_end(segments, from, to + 1).or(whole_list);
+                whole_entries = entries_end(segments, from, to + 1).or(whole_entries);
+                is_complete_before = has_all(&held);
             }
-            let in_list = whole_list.is_some_and(|end| to < end);
-            if next.is_footnote() && next.line != last.line {
+            // The entry that says all is quoted without those after it.
+            let is_entry_asked_for = !is_complete_before && !last.is_title() && has_all(&held);
+            let in_entries = !is_entry_asked_for && whole_entries.is_some_and(|end| to < end);
+            let in_list = in_entries || whole_list.is_some_and(|end| to < end);
+            if next.line != last.line && (next.is_footnote() || (next.names_others() && !last.leads_in())) {
                 break;
             }
-            if to + 1 == end || begins_entry(parts, to + 1) {
+            if !in_entries && (to + 1 == end || begins_entry(parts, to + 1)) {
                 break;
             }
             // Of a table, only the rows that answer as much as those before.
@@ -112,7 +120,7 @@ impl Reader<'_> {
                 break;
             }
             let is_complete = !last.leads_in() && !last.is_question() && has_all(&held);
-            if is_complete && !in_list && segments.len() <= FEW_SENTENCES {
+            if is_complete && !in_list && entry.is_none() && segments.len() <= FEW_SENTENCES {
                 break;
             }
             let is_new = next.line != last.line && !last.leads_in() && !in_listing && !in_list;
@@ -179,6 +187,36 @@ fn list_end(segments: &[Segment<'_>], from: usize, at: usize) -> Option<usize> {
         (end, line) = (at, segment.line);
     }
     (segments[end].end - segments[from].start <= LIST_BYTES).then_some(end)
+}
+
+/// Returns the last segment of the names with descriptions that segment `at` begins, of those that a quote from `from` may
+/// have. A sentence leads to them, so they are not entries of their own.
+fn entries_end(segments: &[Segment<'_>], from: usize, at: usize) -> Option<usize> {
+    let is_prose = |segment: &&Segment<'_>| segment.kind == LineKind::Prose && segment.item.is_none();
+    let mut end = None;
+    let mut next = at;
+    loop {
+        let rest = segments.get(next..).unwrap_or_default().iter();
+        let names = rest
+            .clone()
+            .take_while(|segment| is_prose(segment) && segment.is_title())
+            .count();
+        let described: Vec<_> = rest.skip(names).take_while(is_prose).collect();
+        let line = described.first().map(|segment| segment.line);
+        let sentences = described
+            .iter()
+            .take_while(|segment| Some(segment.line) == line)
+            .count();
+        if names == 0 || sentences == 0 {
+            return end;
+        }
+        let last = next + names + sentences - 1;
+        if segments[last].end - segments[from].start > LIST_BYTES {
+            return end;
+        }
+        end = Some(last);
+        next = last + 1;
+    }
 }
 
 /// Returns where a quote begins. A quote from the middle of a short listing begins with the first line of the listing, or

@@ -9,6 +9,8 @@
 
 mod about;
 mod choice;
+#[cfg(test)]
+mod entry_tests;
 mod growth;
 mod segments;
 #[cfg(test)]
@@ -432,10 +434,13 @@ impl Reader<'_> {
             .library
             .name_text(&hit.chunk.document_id, &hit.chunk.document_name);
         let around: HashSet<String> = above.union(&self.stems(&name, language)).cloned().collect();
+        let all = 0..parts.len();
         for (from, segment) in segments.iter().enumerate() {
             let entry = known.iter().find(|entry| entry.start == from);
-            let (to, held) = self.grown(&segments, &parts, &stems, &nears, from, entry);
             let is_name = |label: &str| self.asked.is_named_by(self.library, label, language);
+            // All of a passage describes the name in its heading.
+            let described = Some(&all).filter(|_| from == 0 && is_name(last));
+            let (to, held) = self.grown(&segments, &parts, &stems, &nears, from, entry.or(described));
             // What is below the heading of a glossary is about that heading without repeating it.
             let lacks_beginning = from == 0 && hit.chunk.page.is_some() && segment.lacks_beginning();
             let is_entry = from == 0 && !lacks_beginning && self.begins[at] == Begins::Definition;

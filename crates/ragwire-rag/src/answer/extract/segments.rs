@@ -15,6 +15,18 @@ use crate::search::lines::{COLONS, LineKind, QUESTION_MARKS, is_title, line_kind
 /// What marks a footnote and its place in the text. Asterisks of ASCII are bullets and emphasis.
 const FOOTNOTE_MARKS: [char; 5] = ['∗', '†', '‡', '§', '¶'];
 
+/// How many characters of a line are compared with [`ALSO`].
+const MAX_ALSO: usize = 14;
+/// How a line begins that names what else may be read.
+const ALSO: [&str; 6] = [
+    "see also",
+    "siehe auch",
+    "voir aussi",
+    "véase también",
+    "vedi anche",
+    "zie ook",
+];
+
 /// A sentence, or a whole line of a table or listing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Segment<'a> {
@@ -77,6 +89,13 @@ impl<'a> Segment<'a> {
         self.kind == LineKind::Prose
             && noted.len() < self.text.len()
             && noted.trim_start().starts_with(char::is_uppercase)
+    }
+
+    /// Returns whether it only names what else may be read.
+    pub(super) fn names_others(&self) -> bool {
+        let begin: String = self.text.chars().take(MAX_ALSO).collect();
+        let begin = begin.to_lowercase();
+        self.kind == LineKind::Prose && ALSO.iter().any(|also| begin.starts_with(also))
     }
 
     /// Returns whether its beginning is missing, because it is on the page before or in a formula.

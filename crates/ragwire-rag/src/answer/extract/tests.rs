@@ -2,7 +2,7 @@ use super::*;
 use crate::search::relevance::{Known, by_relevance};
 use crate::{Library, LibraryLimits, ParseLimits, parse, test_data};
 
-fn library(name: &str, bytes: &[u8]) -> Library {
+pub(super) fn library(name: &str, bytes: &[u8]) -> Library {
     let library = Library::in_memory(LibraryLimits::default()).unwrap();
     library
         .add(name, &parse(name, bytes, &ParseLimits::default()).unwrap())
@@ -10,7 +10,7 @@ fn library(name: &str, bytes: &[u8]) -> Library {
     library
 }
 
-fn answer(library: &Library, question: &str) -> String {
+pub(super) fn answer(library: &Library, question: &str) -> String {
     let hits = library.search(question, 8).unwrap();
     answer_from(
         &hits,
@@ -18,7 +18,7 @@ fn answer(library: &Library, question: &str) -> String {
     )
 }
 
-fn answer_from(hits: &[Hit], extract: &Extract) -> String {
+pub(super) fn answer_from(hits: &[Hit], extract: &Extract) -> String {
     let text: Vec<_> = extract
         .quoted
         .iter()
