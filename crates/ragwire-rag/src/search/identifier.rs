@@ -91,6 +91,12 @@ pub(super) fn without_number(heading: &str) -> &str {
     }
 }
 
+/// Returns whether a label is of something in a program: `maxAge`, `fromMaybe :: a -> Maybe a -> a`.
+pub(crate) fn has_identifier(label: &str) -> bool {
+    let name = first_name(without_number(label));
+    is_option(name) || is_name(name)
+}
+
 /// Returns the first word of a label without what is around a name: `--depth` of `--depth <depth>`.
 fn first_name(label: &str) -> &str {
     let end = label.find(|letter: char| letter.is_whitespace() || "([=:,|".contains(letter));
@@ -146,6 +152,19 @@ mod tests {
             ("json.dumpster", false),
         ] {
             assert_eq!(identifier.is_in(text), has, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_label_may_be_of_something_in_a_program() {
+        for (label, wanted) in [
+            ("fromMaybe :: a -> Maybe a -> a", true),
+            ("3.4. max_feathers (integer)", true),
+            ("--depth <depth>", true),
+            ("BM25", false),
+            ("The commit rule", false),
+        ] {
+            assert_eq!(has_identifier(label), wanted, "{label}");
         }
     }
 

@@ -25,14 +25,16 @@ const TEST_FOLDERS: [&str; 5] = ["test", "tests", "__tests__", "testdata", "fixt
 /// What the name of a file of tests begins or ends with, without its extension.
 const TEST_STARTS: [&str; 1] = ["test_"];
 const TEST_ENDS: [&str; 5] = ["_test", ".test", "-test", ".spec", "_spec"];
-/// The folders in which Sphinx, Haddock and javadoc write source code as pages, and what the names of Doxygen's pages of
-/// source code end with.
-const SOURCE_FOLDERS: [&str; 3] = ["_modules", "src", "src-html"];
+/// The folders in which Sphinx and javadoc write source code as pages, and the one of Haddock, whose pages have no headings.
+const SOURCE_FOLDERS: [&str; 2] = ["_modules", "src-html"];
+const HADDOCK_FOLDER: &str = "src";
+/// What the names of Doxygen's pages of source code contain and end with: `Owl_8h_source`.
+const DOXYGEN_POINT: &str = "_8";
 const SOURCE_END: &str = "_source";
 /// Folders and names of the pages of javadoc, Doxygen, Qt, Haddock, Sphinx and Texinfo that only list names: indexes, uses and
 /// members.
 const NAME_FOLDERS: [&str; 2] = ["class-use", "index-files"];
-const NAME_LISTS: [&str; 15] = [
+const NAME_LISTS: [&str; 14] = [
     "allclasses-index",
     "allpackages-index",
     "command-index",
@@ -40,7 +42,6 @@ const NAME_LISTS: [&str; 15] = [
     "function-index",
     "general-index",
     "genindex",
-    "hierarchy",
     "index-all",
     "modindex",
     "overview-tree",
@@ -56,7 +57,9 @@ const NAME_LIST_STARTS: [&str; 5] = [
     "globals_func",
     "namespacemembers",
 ];
-const NAME_LIST_ENDS: [&str; 1] = ["-members"];
+/// What the name of a page with the members of a class ends with, and its headings in Doxygen and Qt.
+const MEMBERS_END: &str = "-members";
+const MEMBERS_HEADINGS: [&str; 2] = ["member list", "list of all members"];
 /// What the words of a question about lists of names begin with.
 const ABOUT_NAMES: [&str; 5] = ["index", "member", "hierarch", "inherit", "subclass"];
 /// What the words of a question about source code begin with.
@@ -87,9 +90,9 @@ impl Secondary {
             .any(|words| heading.contains(words) || name.contains(words));
         if lists_changes {
             Some(Self::Changes)
-        } else if is_source(&name) {
+        } else if is_source(&name, &heading) {
             Some(Self::Sources)
-        } else if lists_names(&name) {
+        } else if lists_names(&name, &heading) {
             Some(Self::Names)
         } else {
             holds_tests(&name).then_some(Self::Tests)
@@ -110,16 +113,20 @@ impl Secondary {
     }
 }
 
-/// Returns whether a page in lower case is source code, beside the pages that explain it.
-fn is_source(name: &str) -> bool {
+/// Returns whether a page, in lower case with its headings, is source code, beside the pages that explain it.
+fn is_source(name: &str, heading: &str) -> bool {
     let (folders, file) = name.rsplit_once('/').unwrap_or(("", name));
-    file.strip_suffix(".html").is_some_and(|stem| {
-        stem.ends_with(SOURCE_END) || folders.split('/').any(|folder| SOURCE_FOLDERS.contains(&folder))
-    })
+    let Some(stem) = file.strip_suffix(".html") else {
+        return false;
+    };
+    let mut folders = folders.split('/');
+    let is_of_haddock = heading.is_empty() && folders.clone().next_back() == Some(HADDOCK_FOLDER);
+    let is_of_doxygen = stem.ends_with(SOURCE_END) && stem.contains(DOXYGEN_POINT);
+    is_of_haddock || is_of_doxygen || folders.any(|folder| SOURCE_FOLDERS.contains(&folder))
 }
 
-/// Returns whether a page in lower case only lists names.
-fn lists_names(name: &str) -> bool {
+/// Returns whether a page, in lower case with its headings, only lists names.
+fn lists_names(name: &str, heading: &str) -> bool {
     let (folders, file) = name.rsplit_once('/').unwrap_or(("", name));
     let Some(stem) = file.strip_suffix(".html") else {
         return false;
@@ -127,7 +134,7 @@ fn lists_names(name: &str) -> bool {
     folders.split('/').any(|folder| NAME_FOLDERS.contains(&folder))
         || NAME_LISTS.contains(&stem)
         || NAME_LIST_STARTS.iter().any(|start| stem.starts_with(start))
-        || NAME_LIST_ENDS.iter().any(|end| stem.ends_with(end))
+        || stem.ends_with(MEMBERS_END) && MEMBERS_HEADINGS.iter().any(|words| heading.contains(words))
 }
 
 /// Returns whether a file in lower case has tests, or what they read.
@@ -158,43 +165,52 @@ mod tests {
         }
     }
 
+    fn of(name: &str, heading: &str) -> Option<Secondary> {
+        let mut chunk = Chunk::new("d", name, 0, "x");
+        chunk.heading = Some(heading.to_owned()).filter(|heading| !heading.is_empty());
+        Secondary::of(&Hit::new(chunk, 1.0))
+    }
+
     #[test]
     fn pages_with_source_code_come_after_those_that_explain_it() {
-        let of = |name: &str| Secondary::of(&Hit::new(Chunk::new("d", name, 0, "x"), 1.0));
-        for page in [
-            "docs/_modules/garden/birds.html",
-            "base/src/Data.Owl.html",
-            "Owl_8h_source.html",
+        for (page, heading) in [
+            ("docs/_modules/garden/birds.html", "Source code of birds"),
+            ("base/src/Data.Owl.html", ""),
+            ("Owl_8h_source.html", "Owl.h"),
         ] {
-            assert_eq!(of(page), Some(Secondary::Sources), "{page}");
+            assert_eq!(of(page, heading), Some(Secondary::Sources), "{page}");
         }
-        for page in [
-            "docs/modules/birds.html",
-            "src/guide/owls.md",
-            "open_source.md",
-            "source/owls.html",
+        for (page, heading) in [
+            ("docs/modules/birds.html", ""),
+            ("src/owls.html", "Owls"),
+            ("src/guide/owls.html", ""),
+            ("src/owls.md", ""),
+            ("open_source.html", "Open source"),
         ] {
-            assert_eq!(of(page), None, "{page}");
+            assert_eq!(of(page, heading), None, "{page}");
         }
     }
 
     #[test]
     fn pages_that_only_list_names_come_after_those_that_explain_them() {
-        for (name, wanted) in [
-            ("api/java/util/class-use/Owl.html", true),
-            ("api/Owl-Members.html", true),
-            ("html/functions_func_b.html", true),
-            ("base/doc-index-75.html", true),
-            ("octave/Concept-Index.html", true),
-            ("docs/create-index.html", false),
-            ("docs/members.html", false),
-            ("docs/functions_and_operators.html", false),
-            ("docs/genindex.md", false),
+        for (page, heading) in [
+            ("api/java/util/class-use/Owl.html", "Uses of Owl"),
+            ("api/classOwl-members.html", "Owl Member List"),
+            ("qowl-members.html", "List of All Members for QOwl"),
+            ("html/functions_func_b.html", ""),
+            ("base/doc-index-75.html", "Index"),
+            ("octave/Concept-Index.html", "Concept Index"),
         ] {
-            assert_eq!(lists_names(&name.to_lowercase()), wanted, "{name}");
+            assert_eq!(of(page, heading), Some(Secondary::Names), "{page}");
         }
-        let hit = Hit::new(Chunk::new("d", "api/Owl-members.html", 0, "x"), 1.0);
-        assert_eq!(Secondary::of(&hit), Some(Secondary::Names));
+        for (page, heading) in [
+            ("docs/create-index.html", "Create an index"),
+            ("team-members.html", "The team"),
+            ("docs/functions_and_operators.html", ""),
+            ("docs/genindex.md", ""),
+        ] {
+            assert_eq!(of(page, heading), None, "{page}");
+        }
         assert!(Secondary::Names.is_asked_for("list of all members of owl"));
     }
 

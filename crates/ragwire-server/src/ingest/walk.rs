@@ -15,18 +15,19 @@ const SKIPPED_FOLDERS: [&str; 2] = ["node_modules", "__pycache__"];
 /// A folder with this file can be made again; Cargo, ccache and others write it into theirs.
 const CACHE_MARK: &str = "CACHEDIR.TAG";
 /// Ends of the names of files that programs write for themselves.
-const GENERATED: [&str; 8] = [
+const GENERATED: [&str; 6] = [
     ".min.js",
     ".min.css",
     ".map.json",
     "-lock.json",
     "-lock.yaml",
     ".lock.json",
-    "searchindex.json",
-    "search_index.json",
 ];
-/// Files that Sphinx, mdBook, Doxygen, javadoc and Haddock write into the folder of a site. Scripts and styles in it only make
-/// its pages move: Doxygen writes one for each page.
+/// What MkDocs and mdBook search on their pages.
+const SEARCHED: [&str; 2] = ["searchindex.json", "search_index.json"];
+/// A folder is a site that Sphinx, mdBook, Doxygen, javadoc or Haddock wrote if it has one of these files beside its first page.
+/// Scripts and styles in it only make its pages move: Doxygen writes one for most pages.
+const FIRST_PAGE: &str = "index.html";
 const SITE_MARKS: [&str; 6] = [
     "objects.inv",
     "searchindex.js",
@@ -120,6 +121,8 @@ impl Walk {
             return self.take(root, &name, &metadata);
         }
         let prefix = canonical.file_name().unwrap_or_default().to_string_lossy();
+        // Each folder that the user names decides for what is below it.
+        self.sites.clear();
         let entries = WalkDir::new(&canonical)
             .max_depth(MAX_DEPTH)
             .sort_by_file_name()
@@ -168,7 +171,9 @@ impl Walk {
         }
         let file_name = entry.file_name().to_string_lossy();
         let is_script = SITE_SCRIPTS.contains(&&*extension);
-        if GENERATED.iter().any(|end| file_name.ends_with(end)) || is_script && self.is_in_site(root, path) {
+        let is_generated =
+            GENERATED.iter().any(|end| file_name.ends_with(end)) || SEARCHED.contains(&&*file_name);
+        if is_generated || is_script && self.is_in_site(root, path) {
             return self.skip(path, "written by a program");
         }
         let name = name_of(root, prefix, path);
@@ -257,7 +262,7 @@ fn is_cache(entry: &DirEntry) -> bool {
 }
 
 fn has_site_mark(folder: &Path) -> bool {
-    SITE_MARKS.iter().any(|mark| folder.join(mark).exists())
+    folder.join(FIRST_PAGE).is_file() && SITE_MARKS.iter().any(|mark| folder.join(mark).is_file())
 }
 
 fn is_hidden(entry: &DirEntry) -> bool {
@@ -273,9 +278,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("docs");
         std::fs::create_dir_all(root.join("api/search")).unwrap();
-        std::fs::create_dir_all(root.join("app/node_modules/owl")).unwrap();
+        for folder in ["app/node_modules/owl", "app/element-list", "site", "theme"] {
+            std::fs::create_dir_all(root.join(folder)).unwrap();
+        }
         for path in [
             "api/doxygen.css",
+            "api/index.html",
             "api/robin.html",
             "api/robin.js",
             "api/search/all_1.js",
@@ -284,6 +292,11 @@ mod tests {
             "app/robin.min.js",
             "app/style.css",
             "app/package-lock.json",
+            "app/element-list/index.js",
+            "app/index.html",
+            "site/search_index.json",
+            "site/research_index.json",
+            "theme/doxygen.css",
             "app/node_modules/owl/index.js",
         ] {
             std::fs::write(root.join(path), "text").unwrap();
@@ -295,17 +308,33 @@ mod tests {
         assert_eq!(
             names(std::slice::from_ref(&root)),
             [
+                "docs/api/index.html",
                 "docs/api/robin.html",
                 "docs/api/search/all_1.html",
+                "docs/app/element-list/index.js",
+                "docs/app/index.html",
                 "docs/app/robin.js",
-                "docs/app/style.css"
+                "docs/app/style.css",
+                "docs/site/research_index.json",
+                "docs/theme/doxygen.css"
             ]
         );
         // The folder that the user names decides, and a file that the user names is read.
-        let named = [root.join("api/search"), root.join("api/robin.js")];
+        let named = [
+            root.join("api"),
+            root.join("api/search"),
+            root.join("api/robin.js"),
+        ];
         assert_eq!(
             names(&named),
-            ["search/all_1.html", "search/all_1.js", "robin.js"]
+            [
+                "api/index.html",
+                "api/robin.html",
+                "api/search/all_1.html",
+                "search/all_1.html",
+                "search/all_1.js",
+                "robin.js"
+            ]
         );
     }
 

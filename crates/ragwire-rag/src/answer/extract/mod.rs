@@ -28,7 +28,7 @@ use crate::search::analyzer::Language;
 use crate::search::asked::Asked;
 use crate::search::beginnings::{Begins, begin_named_parts};
 use crate::search::entries::{Part, entries};
-use crate::search::identifier::Identifier;
+use crate::search::identifier::{Identifier, has_identifier};
 use crate::search::lexical::indexed_text;
 use crate::search::lines::{LineKind, QUESTION_MARKS, names_option};
 use crate::search::meaning::{ANSWERS, IS_NEAR, Meaning, SENTENCE_ANSWERS};
@@ -438,8 +438,8 @@ impl Reader<'_> {
         for (from, segment) in segments.iter().enumerate() {
             let entry = known.iter().find(|entry| entry.start == from);
             let is_name = |label: &str| self.asked.is_named_by(self.library, label, language);
-            // All of a passage describes the name in its heading.
-            let described = Some(&all).filter(|_| from == 0 && is_name(last));
+            // All of a passage describes the function in its heading.
+            let described = Some(&all).filter(|_| from == 0 && has_identifier(last) && is_name(last));
             let (to, held) = self.grown(&segments, &parts, &stems, &nears, from, entry.or(described));
             // What is below the heading of a glossary is about that heading without repeating it.
             let lacks_beginning = from == 0 && hit.chunk.page.is_some() && segment.lacks_beginning();

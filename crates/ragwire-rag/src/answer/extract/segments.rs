@@ -15,9 +15,9 @@ use crate::search::lines::{COLONS, LineKind, QUESTION_MARKS, is_title, line_kind
 /// What marks a footnote and its place in the text. Asterisks of ASCII are bullets and emphasis.
 const FOOTNOTE_MARKS: [char; 5] = ['∗', '†', '‡', '§', '¶'];
 
-/// How many characters of a line are compared with [`ALSO`].
-const MAX_ALSO: usize = 14;
-/// How a line begins that names what else may be read.
+/// The longest line that only names what else may be read, in bytes.
+const MAX_ALSO_BYTES: usize = 120;
+/// How such a line begins.
 const ALSO: [&str; 6] = [
     "see also",
     "siehe auch",
@@ -93,9 +93,12 @@ impl<'a> Segment<'a> {
 
     /// Returns whether it only names what else may be read.
     pub(super) fn names_others(&self) -> bool {
-        let begin: String = self.text.chars().take(MAX_ALSO).collect();
-        let begin = begin.to_lowercase();
-        self.kind == LineKind::Prose && ALSO.iter().any(|also| begin.starts_with(also))
+        let is_short = self.kind == LineKind::Prose && self.text.len() <= MAX_ALSO_BYTES;
+        is_short && {
+            let line = self.text.to_lowercase();
+            let rest = ALSO.iter().find_map(|also| line.strip_prefix(also));
+            rest.is_some_and(|rest| !rest.starts_with(char::is_alphabetic))
+        }
     }
 
     /// Returns whether its beginning is missing, because it is on the page before or in a formula.

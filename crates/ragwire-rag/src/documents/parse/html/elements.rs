@@ -1,15 +1,15 @@
 //! What the elements of a page are: headings, lists, tables and listings. Generators of documentation write some of them
 //! as elements without a meaning, and say in a class what they are.
 
-use ego_tree::NodeRef;
+use ego_tree::{NodeId, NodeRef};
 use scraper::Node;
 use scraper::node::Element;
 
 /// Elements within a line of text. Every other element ends the block before it.
-const INLINE: [&str; 39] = [
+const INLINE: [&str; 40] = [
     "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font",
-    "i", "img", "ins", "kbd", "label", "mark", "nobr", "output", "q", "rp", "rt", "ruby", "s", "samp",
-    "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr",
+    "i", "img", "input", "ins", "kbd", "label", "mark", "nobr", "output", "q", "rp", "rt", "ruby", "s",
+    "samp", "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr",
 ];
 /// Elements that are never in a heading: one before them lacks its end.
 const ENDS_HEADING: [&str; 7] = ["p", "ul", "ol", "dl", "pre", "table", "blockquote"];
@@ -171,10 +171,14 @@ pub(super) fn ends_heading(element: &Element) -> bool {
 
 /// Returns whether a heading is in the header of a part of the page, and not of the site.
 fn is_in_header_of_part(node: &NodeRef<'_, Node>) -> bool {
-    node.parent()
-        .filter(|parent| is_named(parent, &["header"]))
-        .and_then(|header| header.parent())
-        .is_some_and(|part| is_named(&part, &PARTS))
+    part_of_title(node).is_some()
+}
+
+/// Returns the part of a page that has a heading in its header.
+pub(super) fn part_of_title(node: &NodeRef<'_, Node>) -> Option<NodeId> {
+    let header = node.parent().filter(|parent| is_named(parent, &["header"]))?;
+    let part = header.parent().filter(|part| is_named(part, &PARTS))?;
+    Some(part.id())
 }
 
 /// Returns whether an element may describe a field whose name is before it, in the same line.

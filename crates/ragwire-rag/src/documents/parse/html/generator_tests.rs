@@ -223,14 +223,27 @@ fn gi_docgen_and_erl_docgen() {
 #[test]
 fn links_before_the_first_heading_are_a_menu() {
     let menu = "<ul><li>Birds 5<li><a href=a>Robins and wrens</a><li><a href=b>Owls and <b>others</b></a><li><a href=c>Nests</a></ul>";
-    let few = "<ul><li><a href=a>Home</a></ul>";
+    let more = "<ul><li><a href=a>Home</a><li><a href=b>Up</a><li><a href=c>Map</a></ul>";
     check(
-        &format!("{menu}{few}<h1>Robins</h1>{few}<p>They sing."),
-        &[("Robins", "Home"), ("Robins", "They sing.")],
+        &format!("{menu}{more}<h1>Robins</h1>{more}<p>They sing."),
+        &[
+            ("Robins", "Home"),
+            ("Robins", "Up"),
+            ("Robins", "Map"),
+            ("Robins", "They sing."),
+        ],
     );
-    let items = ["Birds 5", "Robins and wrens", "Owls and others", "Nests", "Home"];
+    let items = [
+        "Birds 5",
+        "Robins and wrens",
+        "Owls and others",
+        "Nests",
+        "Home",
+        "Up",
+        "Map",
+    ];
     let without_heading = items.map(|text| ("", text));
-    check(&format!("{menu}{few}<nav><h1>Site</h1></nav>"), &without_heading);
+    check(&format!("{menu}{more}<nav><h1>Site</h1></nav>"), &without_heading);
     let text =
         "<ul><li>See <a href=a>owls</a> and more of the birds<li><a href=b>b</a><li><a href=c>c</a></ul>";
     check(
@@ -257,4 +270,76 @@ fn lines_of_a_listing_may_be_elements() {
     check(page, &[("", "a {\n  b\n}\nc d\ne"), ("", "After.")]);
     let unclosed = "<pre>a<h2>Robins</h2>b";
     check(unclosed, &[("", "a"), ("Robins", "b")]);
+}
+
+#[test]
+fn ordinary_pages_keep_their_text() {
+    let long = "Robins sing in the morning, in the evening and now and then at night.";
+    for (page, wanted) in [
+        // Menus are before the first text of a page and have several links.
+        (
+            format!("<b>Editors</b><ul><li><a href=v>Vim</a><li><a>Emacs</a><li><a>Ed</a></ul><h3>Contact</h3><p>{long}"),
+            vec![("", "Editors"), ("", "Vim"), ("", "Emacs"), ("", "Ed"), ("Contact", long)],
+        ),
+        (
+            format!("<table><tr><td><ul><li><a>Robins</a><li><a>Owls</a><li><a>Wrens</a></ul><td>b</table><h2>Birds</h2><p>{long}"),
+            vec![("", "Robins Owls Wrens | b"), ("Birds", long)],
+        ),
+        // A short page may end with a link to the next one.
+        (
+            "<div class=page><h2>sleep</h2><p>Pauses.</p><p><a rel=next href=b>wait</a></p></div>".to_owned(),
+            vec![("sleep", "Pauses.")],
+        ),
+        (
+            "<table><tr><th>Feature<th>Linux<tr><td>Watch<td class=icon>yes</table>".to_owned(),
+            vec![("", "Feature | Linux"), ("", "Watch | yes")],
+        ),
+        (
+            "<div class=header><h1>Robins</h1><p class=summary>They sing all winter.</p></div><div id=syn><h2>SYN</h2><p>One.</div>"
+                .to_owned(),
+            vec![("Robins", "They sing all winter."), ("Robins > SYN", "One.")],
+        ),
+        (
+            "<p>See it (<a class=link href=s>Source</a>).".to_owned(),
+            vec![("", "See it (Source).")],
+        ),
+        (
+            "<article><header><h1>Robins</h1></header><h2>Songs</h2><p>a</article><article><h1>Owls</h1><p>b</article>".to_owned(),
+            vec![("Robins > Songs", "a"), ("Owls", "b")],
+        ),
+        (
+            format!("<div>{long}<p><a rel=prev href=a>Back</a> <a rel=next href=c>Next</a></p>Owls hunt <button>x</button>mice.</div>"),
+            vec![("", long), ("", "Owls hunt mice.")],
+        ),
+        (
+            format!("<div>{long}<nav>a <a>b</a></nav>Owls hunt.</div>"),
+            vec![("", long), ("", "Owls hunt.")],
+        ),
+    ] {
+        check(&page, &wanted);
+    }
+}
+
+#[test]
+fn what_interrupts_a_row_does_not_end_it() {
+    for (page, wanted) in [
+        (
+            "<table><tr><td>1</td><input type=hidden name=id><td>2</td><form></form><td>&nbsp;</td></tr></table>",
+            vec![("", "1 | 2")],
+        ),
+        (
+            "<table><tr><td>a<td>x<dt>y</dt>a\u{e9}\u{e9}</table>",
+            vec![("", "a | x y"), ("", "a\u{e9}\u{e9}")],
+        ),
+        (
+            "<h2>Abc<div class=memproto><h3>T</h3>a\u{e9}\u{e9}</div></h2>",
+            vec![("Abc T", "a\u{e9}\u{e9}")],
+        ),
+        (
+            "<div class=summary-table><div class=col-first>a</div><div class=col-second>b</div></div><p>After.",
+            vec![("", "a | b"), ("", "After.")],
+        ),
+    ] {
+        check(page, &wanted);
+    }
 }

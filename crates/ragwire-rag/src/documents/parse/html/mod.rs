@@ -14,9 +14,10 @@ mod elements;
 mod skipped;
 
 use elements::{
-    Part, arranges_parts, ends_heading, is_between_lines, is_description, is_of_data, part, shown_sign,
+    Part, arranges_parts, ends_heading, is_between_lines, is_description, is_of_data, part, part_of_title,
+    shown_sign,
 };
-use skipped::{has_heading, is_in_header, is_menu, is_skipped};
+use skipped::{has_heading, is_in_header, is_menu, is_skipped, is_within_line};
 
 use super::blocks::{Blocks, MAX_HEADING_BYTES, prose};
 use super::{BlockKind, DocumentKind, ParseError, ParseLimits, Parsed, attributes};
@@ -46,7 +47,7 @@ pub(super) fn read(
     let part = main
         .and_then(|main| page.tree.get(main))
         .unwrap_or_else(|| page.tree.root());
-    reader.is_before_headings = has_heading(part);
+    reader.may_be_menu = has_heading(part);
     // Everything outside of the main part is skipped, whatever the elements around it.
     reader.skipped = usize::from(main.is_some());
     let mut outside = 0;
@@ -119,13 +120,14 @@ fn build(text: &str, limits: &ParseLimits) -> Result<Html, ParseError> {
 #[derive(Debug)]
 struct Reader {
     blocks: Blocks,
-    /// Text since the last block ended.
+    /// Text since the last block ended, and whether it has more than spaces.
     text: String,
+    has_text: bool,
     page_title: String,
     /// How many enclosing elements are skipped; text counts only at 0.
     skipped: usize,
-    /// Whether the first heading is still to come, so that a list of links is a menu.
-    is_before_headings: bool,
+    /// Whether the first text and a heading are still to come, so that a list of links is a menu.
+    may_be_menu: bool,
     /// The menu that is skipped.
     menu: Option<NodeId>,
     /// How many listings are open.
@@ -135,8 +137,9 @@ struct Reader {
     in_title: bool,
     /// The level of the open heading.
     heading: Option<u8>,
-    /// Whether the headings are below a title, whatever their levels.
+    /// Whether the headings are below a title, whatever their levels, and the part of the page that has that title.
     is_below_title: bool,
+    titled: Option<NodeId>,
     /// Whether a term of a definition list is open.
     in_term: bool,
     /// How many lists of fields are open.
@@ -149,6 +152,8 @@ struct Reader {
     tables: Vec<bool>,
     /// Where the text of the open cell of a table of data begins.
     cell_from: Option<usize>,
+    /// Whether a row of a table of data has cells.
+    in_row: bool,
     /// How many cells of the row have data and not the name of a column or row.
     data_cells: usize,
     /// Where the last cell of the row ends that is not empty.
@@ -160,21 +165,24 @@ impl Reader {
         Self {
             blocks,
             text: String::new(),
+            has_text: false,
             page_title: String::new(),
             skipped: 0,
-            is_before_headings: false,
+            may_be_menu: false,
             menu: None,
             listings: 0,
             code: None,
             in_title: false,
             heading: None,
             is_below_title: false,
+            titled: None,
             in_term: false,
             field_lists: 0,
             is_field_name: false,
             lists: Vec::new(),
             tables: Vec::new(),
             cell_from: None,
+            in_row: false,
             data_cells: 0,
             row_end: 0,
         }
@@ -184,16 +192,24 @@ impl Reader {
         match node.value() {
             Node::Text(text) if self.in_title => self.page_title.push_str(text),
             Node::Text(text) if self.skipped > 0 || is_between_lines(node, text) => {}
-            Node::Text(text) if self.code.is_some() => {
-                self.text.push_str(&text.replace(['\n', '\r'], " "));
+            Node::Text(text) => {
+                self.has_text |= !text.trim().is_empty();
+                if self.code.is_some() {
+                    self.text.push_str(&text.replace(['\n', '\r'], " "));
+                } else {
+                    self.text.push_str(text);
+                }
             }
-            Node::Text(text) => self.text.push_str(text),
             Node::Element(element) => {
                 self.in_title = element.name() == "title" && self.page_title.is_empty();
                 let part = part(node, element);
                 if is_skipped(node, element) {
+                    if self.skipped == 0 && !is_within_line(element) {
+                        self.end_skipped_block(part)?;
+                    }
                     self.skipped += 1;
                 } else if self.skipped == 0 && self.is_menu(node, part) {
+                    self.end_skipped_block(part)?;
                     self.skipped += 1;
                     self.menu = Some(node.id());
                 } else if let Some(level) = self
@@ -209,7 +225,7 @@ impl Reader {
                                 .extend(shown_sign(node, element).filter(|_| self.skipped == 0));
                         }
                         Part::Cell(_) if self.listings == 0 => {
-                            if !self.text.trim().is_empty() {
+                            if self.has_text && self.skipped == 0 {
                                 self.text.push_str(" | ");
                             }
                         }
@@ -226,14 +242,24 @@ impl Reader {
         Ok(())
     }
 
-    /// Returns whether an element is a menu, which is before the first heading or beside it. What is in a list is one with
-    /// the list.
+    /// Returns whether an element is a menu, which is before the first text or in the header of a page. What is in a list is
+    /// one with the list.
     fn is_menu(&self, node: &NodeRef<'_, Node>, part: Part) -> bool {
+        let is_list = matches!(part, Part::List(_)) && self.lists.is_empty() && self.cell_from.is_none();
+        is_list && ((self.may_be_menu && !self.has_text) || is_in_header(node)) && is_menu(node)
+    }
+
+    /// Ends the block before an element that is skipped.
+    fn end_skipped_block(&mut self, part: Part) -> Result<(), ParseError> {
         match part {
-            Part::List(_) if self.is_before_headings || is_in_header(node) => {
-                self.lists.is_empty() && is_menu(node)
-            }
-            _ => false,
+            Part::Inline | Part::LineBreak | Part::Cell(_) | Part::Row | Part::Item(_) | Part::Term => Ok(()),
+            Part::Title
+            | Part::Heading(_)
+            | Part::List(_)
+            | Part::Definitions
+            | Part::Fields
+            | Part::Table => self.end_block(part, false),
+            Part::Listing | Part::Code | Part::Block => self.end_block(part, false),
         }
     }
 
@@ -242,6 +268,7 @@ impl Reader {
         match part {
             Part::Title => {
                 self.is_below_title = true;
+                self.titled = part_of_title(node);
                 self.heading = Some(1);
             }
             Part::Heading(level) => self.heading = Some(level + u8::from(self.is_below_title)),
@@ -266,7 +293,8 @@ impl Reader {
             }
             Part::Row => self.begin_row(),
             Part::Cell(cell) => {
-                self.cell_from = (self.tables.last() == Some(&true)).then_some(self.text.len());
+                self.in_row = self.tables.last() == Some(&true);
+                self.cell_from = self.in_row.then_some(self.text.len());
                 self.data_cells += usize::from(!cell.is_name);
             }
             Part::Listing => self.listings += 1,
@@ -276,14 +304,22 @@ impl Reader {
             }
             Part::Inline | Part::LineBreak | Part::Item(_) | Part::Block => {}
         }
-        if self.heading.is_some() {
-            self.is_before_headings = false;
-        }
+        self.may_be_menu &= self.heading.is_none();
     }
 
     fn begin_row(&mut self) {
+        self.in_row = false;
         self.data_cells = 0;
         self.row_end = 0;
+    }
+
+    /// Forgets the text, and where in it something began.
+    fn clear_text(&mut self) {
+        self.text.clear();
+        self.has_text = false;
+        self.row_end = 0;
+        self.cell_from = self.cell_from.map(|_| 0);
+        self.code = self.code.map(|(_, listings)| (0, listings));
     }
 
     fn close(&mut self, node: &NodeRef<'_, Node>) -> Result<(), ParseError> {
@@ -307,7 +343,7 @@ impl Reader {
             Part::Term if self.in_term => {
                 self.in_term = false;
                 self.blocks.term(&self.text)?;
-                self.text.clear();
+                self.clear_text();
             }
             Part::Term if self.field_lists > 0 && self.listings == 0 => self.close_field_name(),
             Part::Cell(cell) => {
@@ -317,6 +353,7 @@ impl Reader {
                 }
             }
             Part::Row => self.close_row()?,
+            Part::Table if self.in_row => self.close_row()?,
             Part::Code => {
                 self.close_code();
                 self.end_block(part, self.listings == 1)?;
@@ -326,6 +363,9 @@ impl Reader {
         }
         if self.skipped == 0 {
             self.close_part(part);
+        }
+        if self.titled == Some(node.id()) {
+            self.is_below_title = false;
         }
         Ok(())
     }
@@ -370,7 +410,7 @@ impl Reader {
         }
         self.text.truncate(self.row_end);
         self.blocks.row(None, &self.text, self.data_cells == 0)?;
-        self.text.clear();
+        self.clear_text();
         self.begin_row();
         Ok(())
     }
@@ -403,7 +443,7 @@ impl Reader {
         if prose(&self.text).len() > MAX_HEADING_BYTES {
             self.flush()?;
         }
-        self.text.clear();
+        self.clear_text();
         Ok(())
     }
 
@@ -422,8 +462,8 @@ impl Reader {
     }
 
     fn flush(&mut self) -> Result<(), ParseError> {
-        // A block within a heading, term or cell does not end it.
-        if self.heading.is_some() || self.in_term || self.cell_from.is_some() {
+        // A block within a heading, term or row does not end it.
+        if self.heading.is_some() || self.in_term || self.in_row {
             self.text.push('\n');
             return Ok(());
         }
@@ -433,7 +473,8 @@ impl Reader {
             BlockKind::Prose
         };
         self.blocks.push(kind, None, &self.text)?;
-        self.text.clear();
+        self.may_be_menu &= !self.has_text;
+        self.clear_text();
         self.is_field_name = false;
         Ok(())
     }

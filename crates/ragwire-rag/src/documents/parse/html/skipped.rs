@@ -41,19 +41,27 @@ const SKIPPED_CLASSES: [&str; 22] = [
     "printfooter",
     "catlinks",
 ];
-/// Names of what is around the text of a page, in Asciidoctor, Doxygen, Haddock and Org.
-const SKIPPED_IDS: [&str; 7] = [
-    "toc",
-    "table-of-contents",
-    "titlearea",
-    "side-nav",
-    "package-header",
-    "footer",
-    "syn",
+/// Elements around the text of a page, by their names, in Asciidoctor, Doxygen, Haddock, Org and Node's documentation. A
+/// section may be named so too.
+const SKIPPED_IDS: [(&str, &str); 11] = [
+    ("div", "toc"),
+    ("details", "toc"),
+    ("ul", "toc"),
+    ("div", "table-of-contents"),
+    ("div", "titlearea"),
+    ("div", "side-nav"),
+    ("div", "package-header"),
+    ("div", "footer"),
+    ("details", "syn"),
+    ("div", "column2"),
+    ("div", "gtoc"),
 ];
-/// Elements that may be around the text with such a name. A section may have it as its own name.
-const SKIPPED_WITH_ID: [&str; 3] = ["details", "div", "ul"];
 const SECTION_CLASSES: [&str; 2] = ["section", "sect1"];
+/// Elements that are skipped within a line of text, which goes on behind them.
+const WITHIN_LINE: [&str; 15] = [
+    "script", "style", "template", "noscript", "svg", "math", "iframe", "object", "canvas", "audio", "video",
+    "select", "textarea", "datalist", "button",
+];
 /// Classes of menus and footers, and the elements that are one. Asciidoctor marks entries of menus in a sentence so.
 const MENU_CLASSES: [&str; 8] = [
     "breadcrumb",
@@ -84,9 +92,15 @@ const TURNS: [&str; 5] = ["next", "prev", "previous", "up", "contents"];
 /// How many nodes, and how much text outside of links, in bytes, links have around them that turn pages.
 const MAX_TURNING_NODES: usize = 80;
 const MAX_TURNING_BYTES: usize = 60;
-/// How many links a menu with other text has at least, and how many bytes of text are in links for each that is not.
+/// How many links there are at most for each of them.
+const OTHER_LINKS: usize = 3;
+/// The longest text among such links, in bytes with its spaces.
+const MAX_TURNING_TEXT: usize = 400;
+/// How many links a menu has at least, and how many bytes of text are in links for each that is not.
 const MIN_MENU_LINKS: usize = 3;
 const LINKED_SHARE: usize = 4;
+/// How far above its icon Asciidoctor's note is.
+const NOTE_DEPTH: usize = 5;
 /// How deep a list may be in the header of a page.
 const HEADER_DEPTH: usize = 6;
 /// How deep a text may be in its link.
@@ -112,11 +126,10 @@ fn is_around_text(node: &NodeRef<'_, Node>, element: &Element) -> bool {
     let id = element.attr("id");
     role.is_some_and(|role| SKIPPED_ROLES.contains(&role))
         || element.classes().any(|class| SKIPPED_CLASSES.contains(&class)) && !WHOLE.contains(&element.name())
-        || id.is_some_and(|id| SKIPPED_IDS.contains(&id))
-            && SKIPPED_WITH_ID.contains(&element.name())
+        || id.is_some_and(|id| SKIPPED_IDS.contains(&(element.name(), id)))
             && !SECTION_CLASSES.iter().any(|class| has_class(element, class))
         || MENUS.contains(&element.name()) && element.classes().any(|class| MENU_CLASSES.contains(&class))
-        || has_class(element, "summary") && is_in_doxygen_header(node)
+        || has_class(element, "summary") && is_in_doxygen_header(node) && Links::of(node).prevail()
         || turns_pages(node, element)
 }
 
@@ -130,7 +143,7 @@ fn is_beside_entry(node: &NodeRef<'_, Node>, element: &Element) -> bool {
         // The category that Texinfo shows of a definition without one.
         || name == "span" && has_class(element, "category") && shows(node, &[":"])
         // Asciidoctor's icon beside a note.
-        || name == "td" && element.attr("class") == Some("icon")
+        || name == "td" && has_class(element, "icon") && is_in_note(node)
         // Haddock's list of the classes that a type is of.
         || has_class(element, "subs") && has_class(element, "instances")
 }
@@ -149,7 +162,22 @@ fn shows(node: &NodeRef<'_, Node>, texts: &[&str]) -> bool {
 
 /// Returns whether a link is the one of Haddock to the source code of what is declared.
 fn is_link_to_source(node: &NodeRef<'_, Node>, element: &Element) -> bool {
-    has_class(element, "link") && shows(node, &["Source"])
+    let declares = |parent: &Element| has_class(parent, "src");
+    has_class(element, "link")
+        && shows(node, &["Source"])
+        && node.parent().is_some_and(|parent| is_element(&parent, declares))
+}
+
+/// Returns whether a cell is in a note of Asciidoctor.
+fn is_in_note(node: &NodeRef<'_, Node>) -> bool {
+    let is_note =
+        |node: NodeRef<'_, Node>| is_element(&node, |element| has_class(element, "admonitionblock"));
+    node.ancestors().take(NOTE_DEPTH).any(is_note)
+}
+
+/// Returns whether a line of text continues behind a skipped element.
+pub(super) fn is_within_line(element: &Element) -> bool {
+    WITHIN_LINE.contains(&element.name())
 }
 
 /// Returns whether an element has little but links that turn pages, as Texinfo puts above each section.
@@ -157,14 +185,22 @@ fn turns_pages(node: &NodeRef<'_, Node>, element: &Element) -> bool {
     if !matches!(element.name(), "div" | "p" | "table" | "ul" | "header") {
         return false;
     }
-    let mut turns = false;
-    let mut others = 0;
+    let (mut turning, mut links, mut others) = (0, 0, 0);
     for (count, node) in node.descendants().skip(1).enumerate() {
         match node.value() {
             Node::Element(element) if element.name() == "a" => {
                 let mut relations = element.attr("rel").unwrap_or_default().split_ascii_whitespace();
-                turns |= relations.any(|relation| TURNS.contains(&relation));
+                turning += usize::from(relations.any(|relation| TURNS.contains(&relation)));
+                links += 1;
             }
+            Node::Element(element) => match part(&node, element) {
+                Part::Title | Part::Heading(_) | Part::Listing | Part::Code | Part::Definitions => {
+                    return false;
+                }
+                Part::Inline | Part::LineBreak | Part::List(_) | Part::Item(_) | Part::Term => {}
+                Part::Fields | Part::Table | Part::Row | Part::Cell(_) | Part::Block => {}
+            },
+            Node::Text(text) if text.len() > MAX_TURNING_TEXT => return false,
             Node::Text(text) if !is_linked(&node) => others += text.trim().len(),
             _ => {}
         }
@@ -172,7 +208,7 @@ fn turns_pages(node: &NodeRef<'_, Node>, element: &Element) -> bool {
             return false;
         }
     }
-    turns
+    turning > 0 && links <= OTHER_LINKS * turning
 }
 
 /// Returns whether an element is the links of Doxygen to the parts of a page.
@@ -187,17 +223,39 @@ pub(super) fn is_in_header(node: &NodeRef<'_, Node>) -> bool {
     node.ancestors().take(HEADER_DEPTH).any(is_header)
 }
 
-/// Returns whether a list has little but links. Before the first heading of a page that is a menu.
+/// Returns whether a list has little but links. Before the first text of a page that is a menu.
 pub(super) fn is_menu(list: &NodeRef<'_, Node>) -> bool {
-    let (mut links, mut linked, mut others) = (0, 0, 0);
-    for node in list.descendants() {
-        match node.value() {
-            Node::Text(text) if is_linked(&node) => linked += text.trim().len(),
-            Node::Text(text) => others += text.trim().len(),
-            _ => links += usize::from(is_link(&node)),
+    let links = Links::of(list);
+    links.count >= MIN_MENU_LINKS && links.prevail()
+}
+
+/// The links in an element, and how much text is in them and is not, in bytes.
+struct Links {
+    count: usize,
+    linked: usize,
+    others: usize,
+}
+
+impl Links {
+    fn of(node: &NodeRef<'_, Node>) -> Self {
+        let mut links = Self {
+            count: 0,
+            linked: 0,
+            others: 0,
+        };
+        for node in node.descendants() {
+            match node.value() {
+                Node::Text(text) if is_linked(&node) => links.linked += text.trim().len(),
+                Node::Text(text) => links.others += text.trim().len(),
+                _ => links.count += usize::from(is_link(&node)),
+            }
         }
+        links
     }
-    others == 0 && links > 0 || links >= MIN_MENU_LINKS && linked >= LINKED_SHARE * others
+
+    fn prevail(&self) -> bool {
+        self.linked >= LINKED_SHARE * self.others
+    }
 }
 
 fn is_link(node: &NodeRef<'_, Node>) -> bool {

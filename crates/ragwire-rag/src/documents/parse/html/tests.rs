@@ -185,6 +185,10 @@ fn hostile_pages_return_soon() {
         |text, limits| parse(&format!("{text}<h1>x"), limits),
         &["<ul><li><a>x</a></ul>", "<p><a>x</a>", "<table><tr><td>"],
     );
+    check_returns_soon(
+        |text, limits| parse(&format!("<table><tr>{text}"), limits),
+        &["<td>                                                       "],
+    );
     let formatting: String = (0..400).map(|n| format!("<b id={n}>")).collect();
     let formatting = format!("<p>{formatting}");
     let many_attributes: String = (0..200_000).map(|number| format!("a{number} ")).collect();
