@@ -57,7 +57,7 @@ const SKIPPED_IDS: [(&str, &str); 11] = [
     ("div", "gtoc"),
 ];
 const SECTION_CLASSES: [&str; 2] = ["section", "sect1"];
-/// Elements that are skipped within a line of text, which goes on behind them.
+/// Elements that are skipped within a line of text, which continues behind them.
 const WITHIN_LINE: [&str; 15] = [
     "script", "style", "template", "noscript", "svg", "math", "iframe", "object", "canvas", "audio", "video",
     "select", "textarea", "datalist", "button",
