@@ -113,10 +113,15 @@ impl Secondary {
     }
 }
 
+/// Returns the folders and the name of a page in HTML.
+fn page(name: &str) -> Option<(&str, &str)> {
+    name.strip_suffix(".html")
+        .map(|name| name.rsplit_once('/').unwrap_or(("", name)))
+}
+
 /// Returns whether a page, in lower case with its headings, is source code, beside the pages that explain it.
 fn is_source(name: &str, heading: &str) -> bool {
-    let (folders, file) = name.rsplit_once('/').unwrap_or(("", name));
-    let Some(stem) = file.strip_suffix(".html") else {
+    let Some((folders, stem)) = page(name) else {
         return false;
     };
     let mut folders = folders.split('/');
@@ -127,8 +132,7 @@ fn is_source(name: &str, heading: &str) -> bool {
 
 /// Returns whether a page, in lower case with its headings, only lists names.
 fn lists_names(name: &str, heading: &str) -> bool {
-    let (folders, file) = name.rsplit_once('/').unwrap_or(("", name));
-    let Some(stem) = file.strip_suffix(".html") else {
+    let Some((folders, stem)) = page(name) else {
         return false;
     };
     folders.split('/').any(|folder| NAME_FOLDERS.contains(&folder))

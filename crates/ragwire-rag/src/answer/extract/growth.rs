@@ -106,11 +106,8 @@ impl Reader<'_> {
             let is_entry_asked_for = !is_complete_before && !last.is_title() && has_all(&held);
             let in_entries = !is_entry_asked_for && whole_entries.is_some_and(|end| to < end);
             let in_list = in_entries || whole_list.is_some_and(|end| to < end);
-            if next.line != last.line && next.is_footnote() {
-                break;
-            }
             let names_others = next.names_others() && !last.leads_in() && !in_list;
-            if next.line != last.line && names_others {
+            if next.line != last.line && (next.is_footnote() || names_others) {
                 break;
             }
             if !in_entries && (to + 1 == end || begins_entry(parts, to + 1)) {

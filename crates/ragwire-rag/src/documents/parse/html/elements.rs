@@ -78,7 +78,7 @@ pub(super) fn part(node: &NodeRef<'_, Node>, element: &Element) -> Part {
     let name = element.name();
     match name {
         "br" => Part::LineBreak,
-        "h1" if is_in_header_of_part(node) => Part::Title,
+        "h1" if part_of_title(node).is_some() => Part::Title,
         "h1" | "h2" | "h3" | "h4" | "h5" | "h6" if !has_class(element, "func-types-title") => {
             Part::Heading(name.as_bytes()[1] - b'0')
         }
@@ -169,12 +169,7 @@ pub(super) fn ends_heading(element: &Element) -> bool {
     ENDS_HEADING.contains(&element.name())
 }
 
-/// Returns whether a heading is in the header of a part of the page, and not of the site.
-fn is_in_header_of_part(node: &NodeRef<'_, Node>) -> bool {
-    part_of_title(node).is_some()
-}
-
-/// Returns the part of a page that has a heading in its header.
+/// Returns the part of a page that has a heading in its header. The header of a site is in none.
 pub(super) fn part_of_title(node: &NodeRef<'_, Node>) -> Option<NodeId> {
     let header = node.parent().filter(|parent| is_named(parent, &["header"]))?;
     let part = header.parent().filter(|part| is_named(part, &PARTS))?;

@@ -258,8 +258,10 @@ impl Reader {
             | Part::List(_)
             | Part::Definitions
             | Part::Fields
-            | Part::Table => self.end_block(part, false),
-            Part::Listing | Part::Code | Part::Block => self.end_block(part, false),
+            | Part::Table
+            | Part::Listing
+            | Part::Code
+            | Part::Block => self.end_block(part, false),
         }
     }
 

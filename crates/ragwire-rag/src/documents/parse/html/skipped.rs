@@ -8,9 +8,11 @@ use scraper::node::Element;
 use super::elements::{Part, has_class, is_element, part};
 
 /// Elements whose text is not visible, or that repeat on every page of a site.
-const SKIPPED: [&str; 19] = [
-    "script", "style", "nav", "template", "noscript", "svg", "math", "iframe", "object", "canvas", "audio",
-    "video", "select", "textarea", "datalist", "head", "footer", "button", "dialog",
+const SKIPPED: [&str; 4] = ["nav", "head", "footer", "dialog"];
+/// Elements within a line of text, which continues behind them, whose text is not of that line.
+const SKIPPED_WITHIN_LINE: [&str; 15] = [
+    "script", "style", "template", "noscript", "svg", "math", "iframe", "object", "canvas", "audio", "video",
+    "select", "textarea", "datalist", "button",
 ];
 /// Roles of elements that repeat on every page of a site.
 const SKIPPED_ROLES: [&str; 4] = ["navigation", "banner", "contentinfo", "search"];
@@ -57,11 +59,6 @@ const SKIPPED_IDS: [(&str, &str); 11] = [
     ("div", "gtoc"),
 ];
 const SECTION_CLASSES: [&str; 2] = ["section", "sect1"];
-/// Elements that are skipped within a line of text, which continues behind them.
-const WITHIN_LINE: [&str; 15] = [
-    "script", "style", "template", "noscript", "svg", "math", "iframe", "object", "canvas", "audio", "video",
-    "select", "textarea", "datalist", "button",
-];
 /// Classes of menus and footers, and the elements that are one. Asciidoctor marks entries of menus in a sentence so.
 const MENU_CLASSES: [&str; 8] = [
     "breadcrumb",
@@ -115,6 +112,7 @@ pub(super) fn is_skipped(node: &NodeRef<'_, Node>, element: &Element) -> bool {
 
 fn is_hidden(node: &NodeRef<'_, Node>, element: &Element) -> bool {
     SKIPPED.contains(&element.name())
+        || is_within_line(element)
         || (element.attr("hidden").is_some() && !is_last_of_alternatives(node))
         || element.attr("aria-hidden") == Some("true")
         || element.attr("style").is_some_and(hides)
@@ -177,7 +175,7 @@ fn is_in_note(node: &NodeRef<'_, Node>) -> bool {
 
 /// Returns whether a line of text continues behind a skipped element.
 pub(super) fn is_within_line(element: &Element) -> bool {
-    WITHIN_LINE.contains(&element.name())
+    SKIPPED_WITHIN_LINE.contains(&element.name())
 }
 
 /// Returns whether an element has little but links that turn pages, as Texinfo puts above each section.
